@@ -65,6 +65,11 @@ def panel_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[sta
     return {}, panels.check_places(site, site.electrical, circuits, built["racks"])
 
 
+def supplied(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+    """What the loads of the supply ask for; its voltages and faults ask for no size."""
+    return {}, list(built["supply_loads"].findings)
+
+
 HALL = (
     stages.fabric,
     stages.storage,
@@ -83,7 +88,8 @@ SUPPLY = (
     stages.optics,
     stages.rack_power,
     stages.cooling_design,
-    stages.supply_tree,
+    stages.supply_loads,
+    supplied,
     stages.rooms,
     stages.cooling,
 )
@@ -156,7 +162,7 @@ def _asked(
                 return _of_stage(more, number)
         more = _raised(findings, site)
         for one in findings if group is SUPPLY else ():
-            more |= _rung(one, built["supply"].elements, site, more)
+            more |= _rung(one, built["supply_loads"].elements, site, more)
         if more:
             return _of_stage(more, min(map(_number, more)))
     return {}

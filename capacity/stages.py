@@ -60,6 +60,7 @@ class Built(TypedDict, total=False):
     wiring: wiring.Wiring
     rack_power: budget.Power
     cooling_design: mechanical.Design
+    supply_loads: supply.Loaded
     supply: supply.Supply
     weather: Weather | None
     cooling: mechanical.Mechanical
@@ -222,6 +223,7 @@ def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
         optics,
         _untried_power,
         cooling_design,
+        _untried_loads,
         _untried_supply,
     )
     return Tried(
@@ -244,9 +246,8 @@ def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
     return {"cooling_design": mechanical.design_day(site, built["devices"], built["racks"], built["placements"])}, []
 
 
-def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
-    """The supply above the rack circuits, with every single failure."""
-    beside = mechanical.beside_it(site, built["cooling_design"])
+def supply_loads(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The supply above the rack circuits with its loads, after every single failure; `supply_tree` has what is found."""
 
     def whole(changed: Site) -> Network:
         again, _ = _anew(
@@ -255,15 +256,32 @@ def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list
         more = mechanical.beside_it(changed, again["cooling_design"])
         return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
 
-    where = built["rack_power"], built["racks"], built["devices"], built["placements"]
-    above = supply.build(site, catalog, *where, beside, whole, _tried(site, catalog, built))
+    loads = supply.loaded(site, catalog, *_supplied(site, built), whole)
+    return {"supply_loads": loads}, []
+
+
+def _untried_loads(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """`supply_loads` of a what-if, whose own remedies nobody asks for."""
+    return {"supply_loads": supply.loaded(site, catalog, *_supplied(site, built))}, []
+
+
+def _supplied(site: Site, built: Built) -> tuple[budget.Power, pd.DataFrame, pd.DataFrame, float | None]:
+    """What the supply carries: rack circuits, racks, devices, and what a kW of IT load draws beside itself."""
+    beside = mechanical.beside_it(site, built["cooling_design"])
+    return built["rack_power"], built["racks"], built["devices"], beside
+
+
+def supply_tree(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The supply with its voltages and faults, judged."""
+    where = built["rack_power"], built["racks"], built["devices"], built["placements"], built["supply_loads"]
+    above = supply.build(site, catalog, *where, _tried(site, catalog, built))
     return {"supply": above}, list(above.findings)
 
 
 def _untried_supply(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """`supply_tree` of a what-if, whose own remedies nobody asks for."""
-    where = built["rack_power"], built["racks"], built["devices"], built["placements"]
-    above = supply.build(site, catalog, *where, mechanical.beside_it(site, built["cooling_design"]))
+    where = built["rack_power"], built["racks"], built["devices"], built["placements"], built["supply_loads"]
+    above = supply.build(site, catalog, *where)
     return {"supply": above}, list(above.findings)
 
 
@@ -294,7 +312,7 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
         weather = load_weather(site)
     except WeatherError as error:
         findings.append(error.finding)
-    losses_kw = supply.losses_kw(site, built["devices"], built["supply"].elements)
+    losses_kw = supply.losses_kw(site, built["devices"], built["supply_loads"].elements)
 
     def trial(changed: Site) -> float:
         again, missing = _anew(changed, catalog, built, places, cooling_design)
@@ -401,6 +419,7 @@ STAGES: tuple[Stage, ...] = (
     optics,
     rack_power,
     cooling_design,
+    supply_loads,
     supply_tree,
     rooms,
     cooling,

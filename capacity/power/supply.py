@@ -14,7 +14,7 @@ import pandas as pd
 from capacity.least import Tried
 from capacity.model import frames
 from capacity.power import altitude, facility
-from capacity.power.elements import elements_frame
+from capacity.power.elements import elements_frame, with_flow
 from capacity.power.operation import load_step, standby, utility
 from capacity.power.rack import breakers
 from capacity.power.rack.budget import Power
@@ -61,54 +61,74 @@ def _empty(name: str) -> pd.DataFrame:
     return pd.DataFrame({column: pd.Series(dtype=object) for column in frames.FRAMES[name]})
 
 
-def build(
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """The supply with its loads, before its voltages and faults: what follows from sizes and ratings, and asks for larger ones.
+
+    `circuits` with their worst loads after failures of the supply, `fed` as they were before; `elements` with what the loads are;
+    `at` places of panels. `overloads`, `service` and `places` are findings. `whole` is the section with what has to be added to
+    the equipment that stands there.
+    """
+
+    circuits: pd.DataFrame
+    elements: pd.DataFrame
+    overloads: tuple[Finding, ...] = ()
+    service: tuple[Finding, ...] = ()
+    places: tuple[Finding, ...] = ()
+    fed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    net: Network | None = None
+    study: single_failures.Study | None = None
+    at: panels.Layout | None = None
+    whole: Electrical | None = None
+    needed: trees.Tree | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings."""
+        return (*self.overloads, *self.service, *self.places)
+
+
+def loaded(
     site: Site,
     catalog: Catalog,
     power: Power,
     racks: pd.DataFrame,
     devices: pd.DataFrame,
-    placements: pd.DataFrame,
     beside: float | None = None,
     anew: existing_plant.Whole | None = None,
-    tried: Tried | None = None,
-) -> Supply:
-    """The supply of `site`; `racks`, `devices` and `placements` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew and `tried` finds what
-    it has against it, for the remedies that need them.
+) -> Loaded:
+    """The supply of `site` with its loads; `racks` and `devices` as in the plan. `beside` is what cooling, lighting and the
+    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew, for the remedies that
+    need it.
 
     Panels are filled by the load of their circuits; where that leaves one with a line too full, by the fullest lines.
     """
-    made = _build(site, catalog, power, racks, devices, placements, beside, anew, tried, by_line=False)
+    electrical = site.electrical
+    if electrical is None:
+        return Loaded(power.circuits.reset_index(drop=True), _empty("elements"))
+    made = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, by_line=False)
     if not loading.with_full_line(made.findings, made.elements):
         return made
-    again = _build(site, catalog, power, racks, devices, placements, beside, anew, tried, by_line=True)
+    again = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, by_line=True)
     return made if loading.with_full_line(again.findings, again.elements) else again
 
 
-def _build(
+def _loaded(
     site: Site,
+    electrical: Electrical,
     catalog: Catalog,
     power: Power,
     racks: pd.DataFrame,
     devices: pd.DataFrame,
-    placements: pd.DataFrame,
     beside: float | None,
     anew: existing_plant.Whole | None,
-    tried: Tried | None,
     by_line: bool,
-) -> Supply:
-    """`build` with panels filled one way."""
-    electrical, circuits = site.electrical, power.circuits.reset_index(drop=True)
-    if electrical is None:
-        absent = finding("POWER-TREE", "electrical", remedies=[remedy(fix="section")])
-        judged = breakers.check(
-            site, catalog, circuits, circuits["worst_kw"], power.model_of, power.legs.between_lines, tried=tried
-        )
-        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
+) -> Loaded:
+    """`loaded` with panels filled one way."""
+    circuits = power.circuits.reset_index(drop=True)
     if by_line:
         circuits = trees.by_fullest_line(circuits, site.power.power_factor)
-    profile = f"{site.power.profile}_w"
-    it_kw = float(devices[profile].sum()) / 1000
+    it_kw = float(devices[f"{site.power.profile}_w"].sum()) / 1000
     rows = racks.set_index("name")["row"].reindex(circuits["rack"]).to_numpy(dtype=np.int64)
     apart = panels.filled_by(site, electrical, circuits, rows)
     drawn_kw = all_circuits_kw(site, power)
@@ -120,9 +140,51 @@ def _build(
     net = plan(site, electrical, power, circuits)
     tree, case = net.tree, existing_plant.Case(site, electrical, power, circuits, plan, anew)
     study = single_failures.study(net, circuits)
-    feed_lost_kw, feed_lost_a = circuits["worst_kw"], circuits["worst_phase_a"]
-    circuits = single_failures.with_failures(circuits, study)
+    fed, circuits = circuits, single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
+    elements = elements_frame(tree, circuits, study, at)
+    whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
+    return Loaded(
+        circuits,
+        elements,
+        (
+            *loading.check_elements(elements, ways),
+            *loading.check_mains(site, electrical, elements, power.legs.between_lines),
+        ),
+        tuple(utility.check_utility(site, electrical, elements)),
+        tuple(panels.check(site, electrical, tree, circuits.assign(worst_kw=fed["worst_kw"]), racks, at)),
+        fed,
+        net,
+        study,
+        at,
+        whole,
+        tree if whole == electrical else plan(site, whole, power, circuits).tree,
+    )
+
+
+def build(
+    site: Site,
+    catalog: Catalog,
+    power: Power,
+    racks: pd.DataFrame,
+    devices: pd.DataFrame,
+    placements: pd.DataFrame,
+    loads: Loaded,
+    tried: Tried | None = None,
+) -> Supply:
+    """The supply of `site` with its `loads`; `racks`, `devices` and `placements` as in the plan. `tried` finds what a changed site
+    has against it, for the remedies that need it.
+    """
+    electrical, circuits = site.electrical, loads.circuits
+    net, study, at = loads.net, loads.study, loads.at
+    if electrical is None or net is None or study is None or at is None or loads.needed is None:
+        absent = finding("POWER-TREE", "electrical", remedies=[remedy(fix="section")])
+        judged = breakers.check(
+            site, catalog, circuits, circuits["worst_kw"], power.model_of, power.legs.between_lines, tried=tried
+        )
+        return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
+    tree, profile = net.tree, f"{site.power.profile}_w"
+    feed_lost_kw, feed_lost_a = loads.fed["worst_kw"], loads.fed["worst_phase_a"]
     states, lost = voltage_drop.flow_states(site, net, circuits, power, profile)
     flows, unsolved = voltage_drop.solved(net, circuits, at, states.sum(axis=2), lost)
     end_pct = (
@@ -131,22 +193,19 @@ def _build(
         else np.zeros(len(circuits))
     )
     fault_ka, peak_ka = load_flow.fault_levels(tree, electrical, circuits, at.length_m, at.along_m)
-    steps = load_step.steps(site, net)
-    elements = elements_frame(tree, circuits, study, flows, end_pct, at, steps)
+    elements = with_flow(loads.elements, flows, end_pct, load_step.steps(site, net))
     elements = elements.assign(
         fault_ka=fault_ka.round(6),
         peak_ka=peak_ka.round(6),
         rating_ka=fault_level.ratings_ka(catalog, power.model_of, elements),
         rating_peak_ka=fault_level.rated_peaks_ka(electrical, elements),
     )[list(frames.ELEMENTS)]
-    whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
     findings = [
         *unsolved,
         *breakers.check(
             site, catalog, circuits, feed_lost_kw, power.model_of, power.legs.between_lines, feed_lost_a, tried
         ),
-        *loading.check_elements(elements, ways),
-        *loading.check_mains(site, electrical, elements, power.legs.between_lines),
+        *loads.overloads,
         *board_balance.check(site, board_balance.boards(site, power.outlets, circuits, elements)),
         *lost_loads.check_failures(site, catalog, electrical, study.frame, net, power.fed),
         *double_outages.check_maintenance(net, electrical),
@@ -155,14 +214,13 @@ def _build(
         *fault_level.check_faults(electrical, elements),
         *fault_level.check_unrated(power.model_of, elements),
         *voltage_drop.check_drop(electrical, elements),
-        *utility.check_utility(site, electrical, elements),
+        *loads.service,
         *load_step.check_swing(site, electrical, elements),
         *standby.check_scope(site),
         *altitude.check(site),
-        *panels.check(site, electrical, tree, circuits.assign(worst_kw=feed_lost_kw), racks, at),
+        *loads.places,
     ]
-    added = tree if whole == electrical else plan(site, whole, power, circuits).tree
-    needed = existing_plant.planned(added)
+    needed = existing_plant.planned(loads.needed)
     standing = existing_plant.standing(electrical, needed)
     circuits = circuits.drop(columns="fill_kw", errors="ignore")
     return Supply(circuits, elements, study.frame, tuple(findings), net, needed, standing)

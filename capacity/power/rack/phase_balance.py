@@ -7,6 +7,7 @@ stays as it is, so that built racks keep their cords.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -85,108 +86,116 @@ def improve(
     phases = int(phase.max()) + 1
     if len(placed) < 2 or phases < 2:
         return best
-    least = bound_pct(watts[placed], phases)
-    best = _descend(best, watts, fits, phase, bank, bank_limit_w, least)
-
-    def measure(outlet: Ints) -> float:
-        load = np.zeros((watts.shape[1], phases))
-        np.add.at(load.T, phase[outlet[placed]], watts[placed])
-        return float(spread_pct(load))
-
-    reached = measure(best)
-    if reached < least + FAR_PCT:
+    pdu = _Pdu(placed, watts, fits, phase, bank, bank_limit_w, bound_pct(watts[placed], phases))
+    best = _descend(best[None], pdu)[0]
+    reached = float(spread_pct(pdu.sums(best[None], phase))[0])
+    if reached < pdu.least_pct + FAR_PCT:
         return best
     shuffle = np.random.default_rng(0)
     orders = [placed[np.argsort(-watts[placed].max(axis=1), kind="stable")]]
     orders += [shuffle.permutation(placed) for _ in range(STARTS)]
-    for order in orders:
-        start = _greedy(order, best, watts, fits, phase, bank, bank_limit_w)
-        if start is None:
-            continue
-        tried = _descend(start, watts, fits, phase, bank, bank_limit_w, least)
-        if (now := measure(tried)) < reached - WORTH_PCT:
-            best, reached = tried, now
+    tried = _descend(_greedy(np.array(orders), pdu), pdu)
+    for outlet, now in zip(tried, spread_pct(pdu.sums(tried, phase)).tolist(), strict=True):
+        if now < reached - WORTH_PCT:
+            best, reached = outlet, now
     return best
 
 
-def _greedy(
-    order: Ints,
-    outlets: Ints,
-    watts: Floats,
-    fits: npt.NDArray[np.bool_],
-    phase: Ints,
-    bank: Ints,
-    bank_limit_w: float,
-) -> Ints | None:
-    """Cords in this order, each to the fitting free outlet of the phase that carries least; None where one finds none."""
-    outlet = np.full(len(outlets), -1, dtype=np.int64)
-    free = np.ones(len(phase), dtype=bool)
-    load = np.zeros((int(phase.max()) + 1, watts.shape[1]))
-    banked = np.zeros((int(bank.max()) + 1, watts.shape[1]))
-    for cord in order:
-        room = (banked[bank] + watts[cord]).max(axis=1) <= bank_limit_w
-        open_ = np.flatnonzero(free & fits[cord] & room)
-        if not len(open_):
-            return None
-        place = int(open_[load[phase[open_]].max(axis=1).argmin()])
-        outlet[cord], free[place] = place, False
-        load[phase[place]] += watts[cord]
-        banked[bank[place]] += watts[cord]
-    return outlet
+@dataclass(frozen=True, eq=False)
+class _Pdu:
+    """What is the same for all assignments of one PDU: arguments of `improve`, the cords that have an outlet, and the bound."""
+
+    placed: Ints
+    watts: Floats
+    fits: npt.NDArray[np.bool_]
+    phase: Ints
+    bank: Ints
+    bank_limit_w: float
+    least_pct: float
+
+    def sums(self, outlets: Ints, label: Ints) -> Floats:
+        """Load of each phase, or bank, by the `label` of the outlets: (assignments, states, labels)."""
+        table = np.zeros((len(outlets), int(label.max()) + 1, self.watts.shape[1]))
+        at = np.arange(len(outlets))[:, None], label[outlets[:, self.placed]]
+        np.add.at(table, at, self.watts[self.placed])
+        return np.ascontiguousarray(table.transpose(0, 2, 1))
 
 
-def _descend(
-    outlet: Ints,
-    watts: Floats,
-    fits: npt.NDArray[np.bool_],
-    phase: Ints,
-    bank: Ints,
-    bank_limit_w: float,
-    least: float,
-) -> Ints:
-    """`outlet` with the best swap, again and again, until `least`, the bound, or until no swap gains WORTH_PCT.
+def _greedy(orders: Ints, pdu: _Pdu) -> Ints:
+    """Outlets (assignments, cords) of the cords in each of these orders, each to the fitting free outlet of the phase that
+    carries least. Orders in which a cord finds no outlet are left out.
+    """
+    count, states = len(orders), pdu.watts.shape[1]
+    each, alive = np.arange(count), np.ones(count, dtype=bool)
+    outlets = np.full((count, len(pdu.watts)), -1, dtype=np.int64)
+    free = np.ones((count, len(pdu.phase)), dtype=bool)
+    load = np.zeros((count, int(pdu.phase.max()) + 1, states))
+    banked = np.zeros((count, int(pdu.bank.max()) + 1, states))
+    for cord in orders.T:
+        watts = pdu.watts[cord]
+        room = (banked[:, pdu.bank] + watts[:, None]).max(axis=2) <= pdu.bank_limit_w
+        open_ = free & pdu.fits[cord] & room
+        alive &= open_.any(axis=1)
+        place = np.where(open_, load.max(axis=2)[:, pdu.phase], np.inf).argmin(axis=1)
+        outlets[each, cord], free[each, place] = place, False
+        load[each, pdu.phase[place]] += watts
+        banked[each, pdu.bank[place]] += watts
+    return outlets[alive]
+
+
+def _descend(outlets: Ints, pdu: _Pdu) -> Ints:
+    """Each of the assignments (assignments, cords) with its best swap, again and again, until the bound or until no swap gains
+    WORTH_PCT. All are taken one step at once.
 
     Moves to a free outlet count as swaps.
     """
-    placed = np.flatnonzero(outlet >= 0)
-    phases, banks = int(phase.max()) + 1, int(bank.max()) + 1
-    states = watts.shape[1]
-
-    def sums(label: Ints, size: int) -> Floats:
-        table = np.zeros((states, size))
-        np.add.at(table.T, label[outlet[placed]], watts[placed])
-        return table
-
+    outlets = outlets.copy()
+    going = np.arange(len(outlets))
+    first, target = np.nonzero(pdu.fits[pdu.placed])
+    first = pdu.placed[first]
     for _ in range(ROUNDS):
-        load, banked = sums(phase, phases), sums(bank, banks)
-        now = float(spread_pct(load))
-        if now <= least + WORTH_PCT:
+        load = pdu.sums(outlets[going], pdu.phase)
+        now = spread_pct(load)
+        more = now > pdu.least_pct + WORTH_PCT
+        going, load, now = going[more], load[more], now[more]
+        if not len(going):
             break
-        first, target = np.nonzero(fits[placed])
-        first = placed[first]
-        holder = np.full(len(phase), -1, dtype=np.int64)
-        holder[outlet[placed]] = placed
-        other = holder[target]
-        back = (other < 0) | fits[np.maximum(other, 0), outlet[first]]
-        useful = back & (phase[target] != phase[outlet[first]]) & ((other < 0) | (first < other))
-        first, target, other = first[useful], target[useful], other[useful]
-        if not len(first):
-            break
-        shift = watts[first] - np.where((other >= 0)[:, None], watts[np.maximum(other, 0)], 0.0)
-        after = np.broadcast_to(load, (len(first), states, phases)).copy()
-        each = np.arange(len(first))
-        after[each, :, phase[outlet[first]]] -= shift
-        after[each, :, phase[target]] += shift
-        bank_after = np.broadcast_to(banked, (len(first), states, banks)).copy()
-        bank_after[each, :, bank[outlet[first]]] -= shift
-        bank_after[each, :, bank[target]] += shift
-        peak = bank_after.max(axis=(1, 2))
-        allowed = peak <= max(bank_limit_w, float(banked.max())) + 1e-6
-        gain = np.where(allowed, now - spread_pct(after), -np.inf)
-        best = int(gain.argmax())
-        if gain[best] < WORTH_PCT:
-            break
-        if other[best] >= 0:
-            outlet[other[best]] = outlet[first[best]]
-        outlet[first[best]] = target[best]
-    return outlet
+        better = _best_swaps(outlets[going], load, now, first, target, pdu)
+        outlets[going], going = better, going[(better != outlets[going]).any(axis=1)]
+    return outlets
+
+
+def _best_swaps(outlets: Ints, load: Floats, now: Floats, first: Ints, target: Ints, pdu: _Pdu) -> Ints:
+    """Each assignment with the swap that gains most, as it is where none gains WORTH_PCT. `load` of the phases and `now`, percent,
+    are those of the assignments; cord `first` may be moved to outlet `target`.
+    """
+    count = len(outlets)
+    each = np.arange(count)
+    holder = np.full((count, len(pdu.phase)), -1, dtype=np.int64)
+    holder[each[:, None], outlets[:, pdu.placed]] = pdu.placed
+    other, own = holder[:, target], outlets[:, first]
+    back = (other < 0) | pdu.fits[np.maximum(other, 0), own]
+    at, pair = np.nonzero(back & (pdu.phase[target] != pdu.phase[own]) & ((other < 0) | (first < other)))
+    other, own, first, target = other[at, pair], own[at, pair], first[pair], target[pair]
+    shift = pdu.watts[first] - np.where((other >= 0)[:, None], pdu.watts[np.maximum(other, 0)], 0.0)
+    row = np.arange(len(at))
+    after = load[at]
+    after[row, :, pdu.phase[own]] -= shift
+    after[row, :, pdu.phase[target]] += shift
+    banked = pdu.sums(outlets, pdu.bank)
+    limit = np.maximum(banked.max(axis=(1, 2)), pdu.bank_limit_w)[at, None] + 1e-6
+    given, taken = pdu.bank[own], pdu.bank[target]
+    within = (banked[at, :, given] - shift <= limit) & (banked[at, :, taken] + shift <= limit)
+    allowed = (given == taken) | within.all(axis=1)
+    gain = np.where(allowed, now[at] - spread_pct(after), -np.inf)
+    better = outlets.copy()
+    ends = np.searchsorted(at, np.arange(count + 1))
+    for number, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+        if start == stop:
+            continue
+        best = start + int(gain[start:stop].argmax())
+        if gain[best] >= WORTH_PCT:
+            if other[best] >= 0:
+                better[number, other[best]] = own[best]
+            better[number, first[best]] = target[best]
+    return better
