@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, boot, catalog, evidence, freeze, image, imports, lab, site, start, validation
+from infra.cli import accept, boot, catalog, evidence, firmware, freeze, image, imports, lab, site, start, validation
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, image, boot, accept, freeze, catalog, lab, imports, validation, evidence):
+    for part in (start, site, image, boot, accept, freeze, catalog, lab, imports, firmware, validation, evidence):
         part.add(verbs)
     return top
 
@@ -63,6 +63,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     from infra.toolchain.paths import ToolchainError
     from inventory.catalog import CatalogError
     from inventory.delivered.assets import AssetError
+    from inventory.delivered.firmware import BundleError
     from inventory.imports.core.source import ImportFault
     from inventory.secrets import SecretError
     from inventory.site import SiteError
@@ -78,6 +79,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     return (
         AssetError,
         AttestError,
+        BundleError,
         CatalogError,
         DeviceError,
         FactsError,

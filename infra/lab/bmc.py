@@ -6,7 +6,8 @@ one system, chassis and manager that this BMC knows. Everything that a BMC remem
 
 Ours beside the emulator: Basic and session login against AccountService, boot override Once, BIOS settings that wait
 for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with supplies and redundancy,
-ThermalSubsystem, FirmwareInventory, LogServices, NetworkProtocol with NTP, manager NIC.
+ThermalSubsystem, FirmwareInventory, updates by MultipartHttpPush with tasks, Manager.Reset, LogServices, NetworkProtocol with
+NTP, manager NIC.
 """
 
 import base64
@@ -15,6 +16,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +26,7 @@ from sushy_tools import error
 from sushy_tools.emulator import main
 from sushy_tools.emulator.resources.systems.base import AbstractSystemsDriver
 
+from infra.lab import firmware_image
 from infra.lab.accounts import accepts, account, with_password
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths
@@ -37,6 +40,8 @@ HANG_POLL_S = 0.5
 HANG_LIMIT_S = 3600.0
 BOOT_TARGETS = ("None", "Pxe", "Hdd")
 BOOT_MODES = ("Once", "Continuous", "Disabled")
+MAX_IMAGE_BYTES = 1 << 20
+BMC_RESETS = ("GracefulRestart", "ForceRestart")
 OPEN_ENDPOINTS = ("root_resource", "session_service")
 
 app = main.app
@@ -253,6 +258,7 @@ def complete_root(data: Json, server: Json) -> None:
         UUID=server["uuid"],
         SessionService=link("SessionService"),
         AccountService=link("AccountService"),
+        Tasks=link("TaskService"),
         Links={"Sessions": link("SessionService/Sessions")},
     )
 
@@ -312,10 +318,20 @@ def complete_manager(data: Json, server: Json) -> None:
         NetworkProtocol=link(f"{path}/NetworkProtocol"),
         EthernetInterfaces=link(f"{path}/EthernetInterfaces"),
     )
+    data.setdefault("Actions", {})["#Manager.Reset"] = {
+        "target": f"/redfish/v1/{path}/Actions/Manager.Reset",
+        "ResetType@Redfish.AllowableValues": list(BMC_RESETS),
+    }
 
 
 def complete_updates(data: Json, server: Json) -> None:
-    data["FirmwareInventory"] = link("UpdateService/FirmwareInventory")
+    for absent in ("Actions", "HttpPushUri", "SoftwareInventory"):
+        data.pop(absent, None)
+    data.update(
+        FirmwareInventory=link("UpdateService/FirmwareInventory"),
+        MultipartHttpPushUri="/redfish/v1/UpdateService/upload",
+        MaxImageSizeBytes=MAX_IMAGE_BYTES,
+    )
 
 
 def complete_nic(data: Json, server: Json) -> None:
@@ -472,8 +488,68 @@ def firmware(item: str) -> Json:
         item,
         Version=server["firmware"][item],
         Manufacturer=maker(server),
-        Updateable=item == "BIOS",
+        Updateable=True,
     )
+
+
+@app.route("/redfish/v1/UpdateService/upload", methods=["POST"])
+def push_update() -> Any:
+    """A multipart push. The image says what it brings (infra/lab/firmware_image.py); a bad one fails as on metal: in its task."""
+    server = own()
+    file = flask.request.files.get("UpdateFile")
+    if file is None or "UpdateParameters" not in flask.request.form:
+        raise error.BadRequest("the body must have the parts UpdateParameters and UpdateFile")
+    try:
+        targets = {
+            str(path).rsplit("/", 1)[-1] for path in json.loads(flask.request.form["UpdateParameters"])["Targets"]
+        }
+    except (ValueError, KeyError, TypeError) as problem:
+        raise error.BadRequest("UpdateParameters must be a JSON object with Targets") from problem
+    try:
+        versions = firmware_image.read(file.read(MAX_IMAGE_BYTES), server["model"])
+    except ValueError:
+        versions, refused = {}, "Update.1.0.VerificationFailed"
+    else:
+        versions = {item: version for item, version in versions.items() if not targets or item in targets}
+        refused = "" if set(versions) <= set(server["firmware"]) and versions else "Update.1.0.ApplyFailed"
+    number = tell(op="begin_update", device=server["name"], versions=versions, refused=refused)
+    made = task(number)
+    return made, 202, {"Location": made["@odata.id"]}
+
+
+@app.route("/redfish/v1/TaskService/Tasks")
+def tasks() -> Json:
+    path = "TaskService/Tasks"
+    return collection("TaskCollection", path, "Tasks", [link(f"{path}/{number}") for number in own()["updates"]])
+
+
+@app.route("/redfish/v1/TaskService/Tasks/<number>")
+def task(number: str) -> Json:
+    flask.g.pop("server", None)  # a push has just changed it
+    update = own()["updates"].get(number)
+    if update is None:
+        raise error.NotFound(f"no task {number}")
+    messages = [{"MessageId": update["message"], "Severity": "Critical", "Message": "refused by the lab's BMC"}]
+    return resource(
+        "Task.v1_4_3",
+        f"TaskService/Tasks/{number}",
+        "Firmware update",
+        TaskState=update["state"],
+        TaskStatus="Critical" if update["message"] else "OK",
+        PercentComplete=update["percent"],
+        Messages=messages if update["message"] else [],
+    )
+
+
+@app.route("/redfish/v1/Managers/<identity>/Actions/Manager.Reset", methods=["POST"])
+def reset_manager(identity: str) -> tuple[str, int]:
+    server = driver.node(identity)
+    if body().get("ResetType") not in BMC_RESETS:
+        raise error.BadRequest(f"ResetType must be one of {', '.join(BMC_RESETS)}")
+    for token in [token for token, session in sessions.items() if session[1] == server["bmc_address"]]:
+        del sessions[token]
+    threading.Timer(0.2, ask, (LAB, POWERD_BUDGET_S), {"op": "reset_bmc", "device": server["name"]}).start()
+    return "", 204  # the answer leaves before the network does
 
 
 @app.route("/redfish/v1/Systems/<identity>/LogServices")

@@ -264,6 +264,17 @@ def _bmc_answers(spec: LabSpec, undo: Undo) -> None:
     ask(spec.name, op="update", device=undo["device"], key="hangs", value=False)
 
 
+def _update_hangs(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
+    device = spec.server(_one(arguments, _gpu_server(spec), "one server")).name
+    ask(spec.name, op="update", device=device, key="update_hangs", value=True)
+    return f"firmware updates of {device} do not end", {"device": device}
+
+
+def _updates_end(spec: LabSpec, undo: Undo) -> None:
+    ask(spec.name, op="update", device=undo["device"], key="update_hangs", value=False)
+    ask(spec.name, op="reset_bmc", device=undo["device"])
+
+
 def _other_identity(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     device = _one(arguments, _gpu_server(spec), "one server, PDU or switch")
     _present(spec, device, OTHER_SERIAL, OTHER_UUID, OTHER_MAC)
@@ -357,6 +368,7 @@ FAULTS = {
     "feed-lost": Fault("one feed of a rack loses its power, its PDUs with it", "[RACK FEED]", _feed_lost, _feed_back),
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
+    "update-hangs": Fault("a BMC's firmware updates stay at 40 %", "[SERVER]", _update_hangs, _updates_end),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),
     **GPU_FAULTS,
     **SCHEDULER_FAULTS,

@@ -35,6 +35,8 @@ REAP_S = 2.0
 DEATH_BUDGET_S = 5.0
 REBOOT_EXIT = 133  # systemd-nspawn --keep-unit leaves with it when its payload asks for a reboot
 SEL_MAX = 512
+UPDATE_S, BMC_RESTART_S = 3.0, 3.0
+"""How long a firmware update and a restart of a BMC take here: made up, so that tests wait seconds where metal takes minutes."""
 
 
 class Load(Protocol):
@@ -168,7 +170,7 @@ class ServerLoad:
         self.lock = threading.RLock()
         self.process: subprocess.Popen[bytes] | None = None
         self.latch = self.last = self.had_ac = self.restart = self.os_running = False
-        self.on_network = True
+        self.on_network, self.bmc_restarts = True, False
         self.known_live = sorted(self.supplies.outlets)
         self.boots, self.booted_from, self.since = 0, "None", time.time()
         self.bmc: dict[str, Any] = {
@@ -183,6 +185,9 @@ class ServerLoad:
             },
             "bios_pending": {},
             "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
+            "firmware_pending": {},
+            "updates": {},
+            "update_hangs": False,
             "accounts": {"1": account(lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))},
             "indicator": False,
             "ntp": {"ProtocolEnabled": False, "NTPServers": []},
@@ -213,6 +218,8 @@ class ServerLoad:
         """Follow supplies and latch. On return the server has been started or is dead."""
         with self.lock:
             live, ac = self.live(), self.supplies.has_ac()
+            if live and not self.known_live:
+                self._restart_bmc()
             for psu in sorted(set(self.known_live) ^ set(live)):
                 gone = psu in self.known_live
                 self.log(f"Power supply {psu} input {'lost' if gone else 'restored'}", "Critical" if gone else "OK")
@@ -222,10 +229,11 @@ class ServerLoad:
             elif ac and not self.had_ac:
                 self.latch = {"AlwaysOn": True, "AlwaysOff": False, "LastState": self.last}[self.bmc["restore"]]
             self.had_ac = ac
-            if bool(live) != self.on_network:
-                self.on_network = bool(live)
+            answers = bool(live) and not self.bmc_restarts
+            if answers != self.on_network:
+                self.on_network = answers
                 interface = net.short(f"{self.spec.name}.bmc")
-                net.ip([f"link set {interface} {'up' if live else 'down'}"], self.lab.spec.namespace("standby"))
+                net.ip([f"link set {interface} {'up' if answers else 'down'}"], self.lab.spec.namespace("standby"))
             if self.latch and not self.process:
                 self._start()
             elif not self.latch and self.process:
@@ -238,6 +246,7 @@ class ServerLoad:
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
+        self._run_new_firmware("BIOS")
         self.os_running = self.restart = False
         listener = node.notify_socket(self.lab.spec, self.spec)
         try:
@@ -309,6 +318,52 @@ class ServerLoad:
             self.latch = kind != "ForceOff"
             self.settle()
 
+    def begin_update(self, versions: dict[str, str], refused: str) -> str:
+        """An update of some items, which ends after UPDATE_S; `refused`: the message id that it ends with instead."""
+        with self.lock:
+            if any(update["state"] == "Running" for update in self.bmc["updates"].values()):
+                raise LabError(f"an update of {self.spec.name} is under way")
+            number = str(max(map(int, self.bmc["updates"]), default=0) + 1)
+            self.bmc["updates"][number] = {"versions": versions, "state": "Running", "percent": 40, "message": ""}
+            timer = threading.Timer(UPDATE_S, self._end_update, (number, refused))
+            timer.daemon = True
+            timer.start()
+            return number
+
+    def _end_update(self, number: str, refused: str) -> None:
+        with self.lock:
+            update = self.bmc["updates"].get(number)
+            if update is None or self.bmc["update_hangs"]:  # a BMC that has restarted meanwhile knows of no update
+                return
+            update.update(state="Exception" if refused else "Completed", percent=100, message=refused)
+            if not refused:
+                self.bmc["firmware_pending"].update(update["versions"])
+                self.log(f"Firmware of {', '.join(update['versions'])} installed, not in effect yet")
+
+    def _run_new_firmware(self, item: str) -> None:
+        if item in self.bmc["firmware_pending"]:
+            self.bmc["firmware"][item] = self.bmc["firmware_pending"].pop(item)
+
+    def _restart_bmc(self) -> None:
+        """The BMC starts anew: it forgets updates that were under way and runs its own new version."""
+        self.bmc["updates"] = {}
+        self._run_new_firmware("BMC")
+
+    def reset_bmc(self) -> None:
+        """Restart the BMC: it is off the network for BMC_RESTART_S, and the server goes on."""
+        with self.lock:
+            self._restart_bmc()
+            self.bmc_restarts = True
+            self.settle()
+            timer = threading.Timer(BMC_RESTART_S, self._bmc_is_back)
+            timer.daemon = True
+            timer.start()
+
+    def _bmc_is_back(self) -> None:
+        with self.lock:
+            self.bmc_restarts = False
+            self.settle()
+
     def view(self) -> dict[str, Any]:
         return {
             "name": self.spec.name,
@@ -359,6 +414,8 @@ class Lab:
             "reset": self.reset,
             "update": self.update,
             "sel_clear": self.sel_clear,
+            "begin_update": self.begin_update,
+            "reset_bmc": self.reset_bmc,
             "pdu_readings": self.pdu_readings,
             "pdu_set": self.pdu_set,
             "pdu_update": self.pdu_update,
@@ -394,6 +451,12 @@ class Lab:
         with server.lock:
             server.bmc["sel"] = []
             server.log("System event log cleared")
+
+    def begin_update(self, device: str, versions: dict[str, str], refused: str) -> str:
+        return self.servers[device].begin_update(versions, refused)
+
+    def reset_bmc(self, device: str) -> None:
+        self.servers[device].reset_bmc()
 
     def outlet_watts(self, name: str) -> dict[int, float]:
         """Load of every outlet of a PDU: a device's draw, shared equally by its live supplies."""
@@ -502,6 +565,7 @@ class Lab:
         for name, server in kept["servers"].items():
             load = self.servers[name]
             load.bmc.update(server["bmc"])
+            load.bmc["updates"] = {}
             load.latch, load.had_ac = bool(server["on"]), True
         for name, state in kept["pdus"].items():
             self.pdus[name].recall(state)

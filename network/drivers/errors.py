@@ -62,6 +62,10 @@ class UpdateFailed(DeviceError):
     """A firmware update has ended badly or its task is gone. Which version runs is read from the device."""
 
 
+class UpdateGone(UpdateFailed):
+    """The task of an update is gone: the device may have restarted, with the new version or without it."""
+
+
 class PushRefused(DeviceError):
     """The device's own syntax check refused a configuration. Nothing was changed."""
 

@@ -16,6 +16,7 @@ import json
 import logging
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,7 @@ from network.drivers.errors import (
     LoginRefused,
     Unreachable,
     UpdateFailed,
+    UpdateGone,
     WriteRefused,
     compare_identity,
 )
@@ -89,6 +91,11 @@ PRECONDITION_FAILED = 412
 """HTTP status of a PATCH whose If-Match names an older version of the resource."""
 RESETS = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle")
 """Redfish ResetType values (DSP0268, Resource schema) that `power` accepts."""
+BMC_RESETS = ("GracefulRestart", "ForceRestart")
+"""Kinds of Manager.Reset, the gentler first (DSP0268, Manager schema)."""
+NOT_INSTALLED = "Previous-"
+"""Start of the id of a version that is only kept for a return, on Dell's iDRAC (Dell, iDRAC10 Redfish API guide,
+SoftwareInventory)."""
 ENDS_IN = {"On": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}
 """PowerState after a reset that has a certain end; restarts end where they began."""
 
@@ -148,6 +155,14 @@ class Account(TypedDict):
     user: Line
     role: Line
     enabled: Flag
+
+
+class FirmwareItem(TypedDict):
+    """One item of the firmware inventory; `key` is its name, or its id where several items have one name."""
+
+    key: Line
+    version: Line
+    path: Line
 
 
 class ResourceGone(BadAnswer):
@@ -271,13 +286,28 @@ class Bmc:
         return self._read("read event log", read, list[LogEntry])
 
     def firmware(self) -> dict[str, str]:
-        """{component: version} of the update service's firmware inventory."""
+        """{component: version} of the update service's firmware inventory, by the keys of `firmware_items`."""
+        return {item["key"]: item["version"] for item in self.firmware_items()}
 
-        def read() -> dict[str, str]:
+    def firmware_items(self) -> list[FirmwareItem]:
+        """What the firmware inventory says that runs; versions that are only kept for a return are left out."""
+
+        def read() -> list[dict[str, Any]]:
             inventory = self._json(self._json("/redfish/v1/UpdateService")["FirmwareInventory"]["@odata.id"])
-            return {item.get("Name") or item["Id"]: told(item.get("Version")) for item in self._expanded(inventory)}
+            found = [
+                item for item in self._expanded(inventory) if not str(item.get("Id", "")).startswith(NOT_INSTALLED)
+            ]
+            names = Counter(item.get("Name") for item in found)
+            return [
+                {
+                    "key": item["Name"] if item.get("Name") and names[item["Name"]] == 1 else item["Id"],
+                    "version": told(item.get("Version")),
+                    "path": item["@odata.id"],
+                }
+                for item in found
+            ]
 
-        return self._read("read firmware inventory", read, dict[Line, Line])
+        return self._read("read firmware inventory", read, list[FirmwareItem])
 
     def nics(self) -> dict[str, str]:
         """{interface id: MAC address} of the server's own network ports."""
@@ -721,6 +751,43 @@ class Bmc:
 
         return self._call("push update", write, budget_s)
 
+    def running_tasks(self) -> list[str]:
+        """Paths of the tasks that have not ended; empty where the BMC keeps no list of tasks."""
+
+        def read() -> list[str]:
+            service = self._connected().json.get("Tasks")
+            if not isinstance(service, dict):
+                return []
+            tasks = self._json(self._json(service["@odata.id"])["Tasks"]["@odata.id"])
+            return [task["@odata.id"] for task in self._expanded(tasks) if task.get("TaskState") not in ENDED]
+
+        return self._read("read tasks", read, list[Line])
+
+    def reset_bmc(self) -> None:
+        """Restart the BMC itself; the server goes on. Its sessions end: give it a minute or more before the next call.
+
+        GracefulRestart where the BMC lists it, else ForceRestart. WriteRefused for a BMC that has neither.
+        """
+
+        def write() -> None:
+            self._compare_identity()
+            manager = self._first("/redfish/v1/Managers")
+            action = (manager.get("Actions") or {}).get("#Manager.Reset") or {}
+            allowed = action.get("ResetType@Redfish.AllowableValues") or list(BMC_RESETS)
+            kind = next((kind for kind in BMC_RESETS if kind in allowed), None)
+            if "target" not in action or kind is None:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    f"Manager.Reset with {' or '.join(BMC_RESETS)}",
+                    f"Manager.Reset with {', '.join(map(str, allowed))}" if "target" in action else "no Manager.Reset",
+                    "restart the BMC on its own page, or cut all outlets of the server for a while",
+                )
+            self._connected()._conn.post(action["target"], data={"ResetType": kind})
+
+        self._call("restart BMC", write)
+        self._drop()
+
     def update_task(self, task: str) -> UpdateTask:
         """How far the update is."""
         return self._read("read update task", lambda: read_task(self._json(task)), UpdateTask)
@@ -736,7 +803,7 @@ class Bmc:
         """Wait until an update has ended; `progress` is called whenever its state or percentage has changed.
 
         A BMC that does not answer meanwhile is asked again: it may restart itself. Raises UpdateFailed, which names the
-        message id, for an update that failed or whose task is gone, DeviceTimeout when budget_s have passed.
+        message id, for an update that failed, its kind UpdateGone where the task is gone, DeviceTimeout when budget_s have passed.
         """
         deadline, last = time.monotonic() + budget_s, "no answer"
         shown: tuple[str, float | None] = ("", None)
@@ -746,7 +813,7 @@ class Bmc:
             except (Unreachable, DeviceTimeout) as e:
                 last = e.seen
             except ResourceGone as e:
-                raise UpdateFailed(
+                raise UpdateGone(
                     self.name,
                     "follow update",
                     f"task {task}",

@@ -28,6 +28,7 @@ from network.drivers.errors import (
     LoginRefused,
     Unreachable,
     UpdateFailed,
+    UpdateGone,
     WriteRefused,
 )
 from network.drivers.parallel import many
@@ -328,6 +329,8 @@ class Service(BaseHTTPRequestHandler):
         elif path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
             if not self.drop_patches:
                 self.resources[path.split("/Actions")[0]].update(body or {"Image": None, "Inserted": False})
+            self.reply(204)
+        elif path.endswith("Manager.Reset"):
             self.reply(204)
         elif path == "AccountService/Accounts" and self.fixed_slots:
             self.reply(405)
@@ -906,7 +909,7 @@ def test_an_update_that_does_not_end_is_named_with_what_was_seen_last(updates):
 
 def test_a_task_that_is_gone_after_a_restart_is_a_failure_of_its_own(updates):
     updates.tasks = [running(40), None]
-    with pytest.raises(UpdateFailed, match="saw no such task; the BMC may have restarted"):
+    with pytest.raises(UpdateGone, match="saw no such task; the BMC may have restarted"):
         follow(updates, TASK)
 
 
@@ -914,6 +917,55 @@ def test_a_percentage_that_is_no_number_is_unreadable(updates):
     updates.tasks = [running("half")]
     with pytest.raises(BadAnswer, match="read update task: expected a number at percent"):
         follow(updates, TASK)
+
+
+def test_firmware_of_one_name_goes_by_its_id_and_what_is_not_installed_is_left_out(service):
+    listed = [("BMC-Primary", "Firmware:BMC", "3.0"), ("BMC-Backup", "Firmware:BMC", "2.9"), ("X", "BIOS", "1.4")]
+    listed += [("Previous-159-1.3__BIOS", "BIOS", "1.3")]
+    inventory = "UpdateService/FirmwareInventory"
+    service.resources[inventory] = members(*(f"{inventory}/{item}" for item, _, _ in listed))
+    for item, name, version in listed:
+        service.resources[f"{inventory}/{item}"] = {
+            "@odata.id": f"{V1}/{inventory}/{item}", "Id": item, "Name": name, "Version": version,
+        }  # fmt: skip
+    assert bmc(service).firmware() == {"BMC-Primary": "3.0", "BMC-Backup": "2.9", "BIOS": "1.4"}
+
+
+def test_tasks_that_have_not_ended_are_listed(service):
+    assert bmc(service).running_tasks() == []
+    service.resources[""]["Tasks"] = link("TaskService")
+    service.resources["TaskService"] = {"Tasks": link("TaskService/Tasks")}
+    service.resources["TaskService/Tasks"] = members("TaskService/Tasks/1", "TaskService/Tasks/2")
+    for number, state in (("1", "Completed"), ("2", "Running")):
+        path = f"TaskService/Tasks/{number}"
+        service.resources[path] = {"@odata.id": f"{V1}/{path}", "TaskState": state}
+    service.tasks = []
+    assert bmc(service).running_tasks() == [f"{V1}/TaskService/Tasks/2"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "sent"),
+    [
+        (["ForceRestart", "GracefulRestart"], "GracefulRestart"),
+        (["ForceRestart"], "ForceRestart"),
+        (None, "GracefulRestart"),
+    ],
+)
+def test_a_bmc_restarts_by_the_gentlest_way_that_it_has(service, allowed, sent):
+    path = service.resources["Managers"]["Members"][0]["@odata.id"].removeprefix(f"{V1}/")
+    action = {"target": f"{V1}/{path}/Actions/Manager.Reset"}
+    if allowed:
+        action["ResetType@Redfish.AllowableValues"] = allowed
+    service.resources[path]["Actions"] = {"#Manager.Reset": action}
+    bmc(service).reset_bmc()
+    assert service.writes == [(f"{path}/Actions/Manager.Reset", {"ResetType": sent})]
+
+
+def test_a_bmc_that_cannot_be_restarted_is_refused(service):
+    with pytest.raises(
+        WriteRefused, match="restart BMC: expected Manager.Reset with GracefulRestart or ForceRestart, saw no"
+    ):
+        bmc(service).reset_bmc()
 
 
 def test_a_bmc_without_update_actions_is_refused_with_the_other_way(service, tmp_path):
