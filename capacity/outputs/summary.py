@@ -296,15 +296,16 @@ def fitted(plan: Plan) -> optics.Fitted:
 
 
 def _circuit(plan: Plan) -> dict[str, Any]:
-    """The rack circuit: usable power, what the worst one carries in any state (`worst_a`: were it even on its
-    lines), the largest line current in any state, servers that one carries alone.
+    """The circuit that carries most, and the key of the site that states it: usable power, what it carries in any state
+    (`worst_a`: were it even on its lines), the largest line current in any state, servers that one carries alone.
     """
     site, circuit = plan.site, plan.circuits.iloc[int(plan.circuits["worst_kw"].argmax())]
     usable_kw, worst_kw = float(circuit["usable_kw"]), float(circuit["worst_kw"])
     amps = circuits.line_current_a(
-        worst_kw, site.power.voltage_v, site.power.power_factor, site.power.rack_circuit.phases
+        worst_kw, float(circuit["voltage_v"]), site.power.power_factor, int(circuit["phases"])
     )
     return {
+        "stated_by": f"power.{circuit['circuit_of']}",
         "usable_kw": round(usable_kw, 3),
         "worst_kw": round(worst_kw, 3),
         "worst_a": round(amps, 2),

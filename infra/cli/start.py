@@ -26,6 +26,12 @@ def add(verbs: Any) -> None:
     new.add_argument(
         "--power-kw", type=float, metavar="KW", help="what the grid gives; without it the plan works out what is needed"
     )
+    new.add_argument(
+        "--power-code",
+        choices=("nec", "iec"),
+        default="nec",
+        help="415 V as NEC has it (default), or 400/230 V as IEC has it",
+    )
     new.add_argument("--dir", type=Path, metavar="DIR", help="folder to write to (default: NAME)")
 
     explain = add_verb(
@@ -69,6 +75,7 @@ def run_new(arguments: argparse.Namespace) -> int:
         arguments.racks or 0,
         arguments.power_kw or 0.0,
         arguments.cooling or "",
+        arguments.power_code,
     )
     try:
         text = site_text(wanted)

@@ -10,6 +10,8 @@ from inventory.site.effective import complete, offers
 from inventory.site.messages import nearest
 from inventory.site.references import at, reference
 
+IEC_DESIGNS = {"rpp": "iec-400v", "busway": "iec-400v-busway"}
+"""Design of 400/230 V by the kind of panels of the design in whose place it distributes power."""
 FABRICS = {"ib": "InfiniBand", "roce": "RoCE"}
 
 
@@ -21,7 +23,8 @@ class NewSiteError(Exception):
 class Wanted:
     """What a new site is asked to be. One of servers, gpus and racks; racks of rack-scale systems only.
 
-    ``power_kw``  what the grid gives, kilowatts at power factor 1; 0 lets the planner work it out
+    ``power_kw``    what the grid gives, kilowatts at power factor 1; 0 lets the planner work it out
+    ``power_code``  ``nec`` for the distribution of the design, ``iec`` for 400/230 V in its place
     """
 
     name: str
@@ -32,6 +35,7 @@ class Wanted:
     racks: int = 0
     power_kw: float = 0.0
     cooling: str = ""
+    power_code: str = "nec"
 
 
 def gpu_names() -> list[str]:
@@ -75,6 +79,9 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
     trays = int(at(values, ("rack", "servers"))) if at(values, ("server", "system")) else 0
     servers = _servers(wanted, device.bringup.gpus, trays)
     gpus = servers * device.bringup.gpus
+    designs = [design]
+    if wanted.power_code == "iec":
+        designs.append(IEC_DESIGNS[str(at(values, ("electrical", "panels", "kind")))])
     of_racks = f", {servers // trays} racks" if trays else ""
     limit = f"; at most {wanted.power_kw:,.0f} kW from the grid" if wanted.power_kw else ""
     prefixes = ", ".join(
@@ -86,11 +93,16 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
         "# which; a key written here goes before them (docs/site-file.md).",
         "schema_version: 1",
         f"name: {wanted.name}",
-        f"based_on: [{design}]    # {reference(design).title}",
+        f"based_on: [{', '.join(designs)}]    # {'; '.join(reference(one).title for one in designs)}",
         f"server: {{count: {servers}}}",
     ]
     if wanted.power_kw:
         lines.append(f"electrical: {{utility: {{firm_mva: {wanted.power_kw / 1000:g}}}}}")
+    unit = int(at(values, ("fabric", "unit_nodes")))
+    if wanted.fabric == "ib" and not at(values, ("fabric", "subnet_managers")) and servers % unit:
+        lines.append(
+            "fabric: {subnet_managers: [management, controller]}    # at places that the last unit leaves free"
+        )
     lines += ["# Prefixes that nothing else at the site may use.", f"addressing: {{{prefixes}}}"]
     return "\n".join(lines) + "\n"
 

@@ -21,6 +21,11 @@ PCIE_X16_GBPS = {3: 126.0, 4: 252.0, 5: 504.0, 6: 1008.0}
 generation 5).
 """
 
+MANAGERS = 2
+"""Subnet managers of an InfiniBand fabric: a master and a standby (S060)."""
+MANAGER_ROLES = ("management", "controller", "storage")
+"""Roles of service nodes that can run one, in the order in which they are proposed."""
+
 LEAST_USED = 0.6
 """Share of its ports that a tier of the fabric uses at least, or a finding says so: a rule of this suite, not confirmed."""
 
@@ -336,11 +341,52 @@ def manager_cables(
                 remedies=ways,
             )
         )
+    findings += _check_managers(site, nodes, tree, len(places) + len(rows))
     columns = ["a_device", "a_port", "b_device", "b_port"]
     cables = pd.DataFrame(rows, columns=columns, dtype=object).assign(
         fabric="compute", stage="manager-leaf", rail=-1, rate_gbps=float(site.server.nic.rate_gbps)
     )
     return cables, findings
+
+
+def _check_managers(site: Site, nodes: Mapping[str, DeviceType], tree: fabric.FatTree, places: int) -> list[Finding]:
+    """FABRIC-MANAGER-COUNT of an InfiniBand fabric with fewer than two subnet managers; `places` on its leaves take one each.
+
+    Where none is left, one server fewer leaves a place of the last unit, as the DGX SuperPOD has it (RA-11333-001, table 4: 63
+    servers in two units).
+    """
+    stated = site.fabric.subnet_managers
+    if site.fabric.kind != "ib" or len(stated) >= MANAGERS:
+        return []
+    free: dict[str, int] = {
+        node.role: node.count for node in site.service_nodes if nodes[node.role].bringup.fabric_ports
+    }
+    roles: list[str] = list(stated)
+    for role in MANAGER_ROLES * MANAGERS:
+        if len(roles) < MANAGERS and roles.count(role) < free.get(role, 0):
+            roles.append(role)
+    ways = []
+    if len(roles) == MANAGERS:
+        wanted: dict[str, Any] = {"fabric.subnet_managers": roles}
+        if places >= MANAGERS:
+            ways.append(remedy(wanted))
+        elif not site.server.system and site.server.count > 1:
+            ways.append(remedy({"server.count": site.server.count - 1, **wanted}, fix="place-of-a-server"))
+    if tree.unit_nodes > 1 and places < MANAGERS:
+        ways.append(remedy(fix="smaller-unit"))
+    return [
+        finding(
+            "FABRIC-MANAGER-COUNT",
+            "fabric.subnet_managers",
+            case="place" if places >= MANAGERS else "no-place",
+            limit=float(MANAGERS),
+            limit_source="S060",
+            managers=len(stated),
+            places=places,
+            words={"servers": tree.nodes, "units": tree.units, "unit_nodes": tree.unit_nodes},
+            remedies=[*ways, remedy(fix="manager-elsewhere")],
+        )
+    ]
 
 
 def _held_managers(

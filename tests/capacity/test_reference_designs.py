@@ -1,6 +1,7 @@
 """Reference designs without a golden summary: what asks for them, no error in a small plan, counts of published tables."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -31,11 +32,15 @@ def iec_site() -> Site:
         # DGX SuperPOD reference architecture, DGX B300 with Quantum-X800 and AC power (RA-11339-001), table 3, one scalable unit:
         # docs.nvidia.com/dgx-superpod/reference-architecture/scalable-infrastructure-b300-xdr, page dgx-superpod-architecture.
         (Wanted("hall", gpu="b300", fabric="ib", servers=72), "dgx-superpod-b300", 8, 4, 576, 576),
+        # DGX SuperPOD reference architecture, DGX B300 with Spectrum-4 Ethernet, table 3, one scalable unit:
+        # docs.nvidia.com/dgx-superpod/reference-architecture/scalable-infrastructure-b300, page dgx-superpod-architecture. Its two
+        # planes of 400 Gb/s take as many switches and cables as one of 800 Gb/s.
+        (Wanted("hall", gpu="b300", fabric="roce", servers=64), "b300-spectrum-x", 16, 8, 512, 512),
         # No table was found. By hand: eight racks with four rails, 18 trays on each of 32 leaves and as many uplinks; 576 uplinks
         # fill nine spines of 64 ports, two links from each leaf to each.
         (Wanted("hall", gpu="gb200", fabric="ib", racks=8), "gb200-nvl72-ndr", 32, 9, 576, 576),
     ],
-    ids=lambda value: value.gpu if isinstance(value, Wanted) else None,
+    ids=lambda value: f"{value.gpu}-{value.fabric}" if isinstance(value, Wanted) else None,
 )
 def test_a_scalable_unit_plans_without_error_and_with_the_counts_of_its_design(
     wanted: Wanted, design: str, leaf: int, spine: int, node_leaf: int, leaf_spine: int
@@ -46,7 +51,9 @@ def test_a_scalable_unit_plans_without_error_and_with_the_counts_of_its_design(
     figures = summarise(plan)
     assert figures["devices"]["switches"]["compute"] == {"leaf": leaf, "spine": spine}
     cables = {link: sum(counts.values()) for link, counts in figures["cables"]["compute"].items()}
+    managers = cables.pop("manager-leaf", 0)
     assert cables == {"node-leaf": node_leaf, "leaf-spine": leaf_spine}
+    assert managers == (2 if plan.site.fabric.subnet_managers else 0)
 
 
 def test_64_h100_on_iec_400_v_plan_without_error_in_iec_sizes() -> None:
@@ -63,8 +70,29 @@ def test_64_h100_on_iec_400_v_plan_without_error_in_iec_sizes() -> None:
     assert summarise(plan)["electrical"]["service"]["mva"] < 1.2
 
 
-def test_no_value_of_an_iec_site_rests_on_a_north_american_code() -> None:
-    effective = iec_site().effective
+@pytest.mark.parametrize("gpu", ["gb200", "gb300"])
+def test_racks_on_iec_busway_plan_without_error_in_iec_sizes(gpu: str) -> None:
+    site = parse_site(site_text(Wanted("hall", gpu=gpu, fabric="ib", racks=4, power_code="iec")))
+    plan = build(complete(site))
+    assert not [(one.id, one.subject, one.message) for one in plan.findings if one.severity == "error"]
+    shelves = plan.circuits[plan.circuits["circuit_of"] == "shelf_circuit"]
+    assert set(shelves["breaker_a"]) == {63.0}
+    assert set(shelves["voltage_v"]) == {400.0}
+    electrical = plan.site.electrical
+    assert electrical is not None
+    # Canalis KTC of 1,000 A: 0.049 and 0.022 milliohm/m at rated current, 35 C, 50 Hz; Icw 50 kA
+    assert (electrical.panels.kind, electrical.panels.rating_a, electrical.panels.rating_ka) == ("busway", 1000, 50)
+    assert (electrical.panels.feeder.r_ohm_km, electrical.panels.feeder.x_ohm_km) == (0.049, 0.022)
+
+
+def iec_busway_site() -> Site:
+    """Eight GB300 racks on busway of 400/230 V, sizes not yet worked out."""
+    return parse_site(site_text(Wanted("hall", gpu="gb300", fabric="ib", racks=8, power_code="iec")))
+
+
+@pytest.mark.parametrize("made", [iec_site, iec_busway_site])
+def test_no_value_of_an_iec_site_rests_on_a_north_american_code(made: Callable[[], Site]) -> None:
+    effective = made().effective
     for path, value in leaves(effective.value):
         origin = effective.origin(path)
         assert origin is not None
@@ -76,7 +104,9 @@ def test_no_value_of_an_iec_site_rests_on_a_north_american_code() -> None:
         assert not OTHER_CODES.search(span.source), key
 
 
-@pytest.mark.parametrize("design", ["dgx-superpod-b200", "b200-spectrum-x", "dgx-superpod-b300", "mi355x-ethernet"])
+@pytest.mark.parametrize(
+    "design", ["dgx-superpod-b200", "b200-spectrum-x", "dgx-superpod-b300", "b300-spectrum-x", "mi355x-ethernet"]
+)
 def test_iec_400v_goes_with_every_design_of_air_cooled_servers(design: str) -> None:
     for order in ([design, "iec-400v"], ["iec-400v", design]):
         site = parse_site(f"schema_version: 1\nname: hall\nbased_on: [{', '.join(order)}]\nserver: {{count: 32}}\n")

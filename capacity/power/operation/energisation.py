@@ -70,15 +70,15 @@ class Worst:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A wave after every single failure: its worst element and step, the servers that a failure takes down, and the rack
-    circuits that carry more than they may, in all or on a line.
+    """A wave after every single failure: its worst element and step, the servers that a failure takes down, and of the rack
+    circuits that carry more than they may, in all or on a line, the key of the site's power that states each.
     """
 
     load: Worst
     step: Worst
     servers_lost: int
     lost_with: str
-    circuits_over: int
+    circuits_over: tuple[str, ...]
 
 
 def build(
@@ -119,7 +119,8 @@ def build(
     hours = site.limits["burn_in_required_h"].value if "burn_in_required_h" in site.limits else 0.0
     each_kw = float(getattr(site.server.power, f"{site.power.profile}_w")) / 1000
     rows: list[tuple[object, ...]] = []
-    start, count, bound, tight = 0, 0, "", 0
+    start, count, bound = 0, 0, ""
+    tight: tuple[str, ...] = ()
     while start < len(own):
         count, bound, verdict = _longest(budget, base, own[start:], judge, (count, bound))
         members = own[start : start + count]
@@ -157,8 +158,8 @@ def build(
                 energy,
             )
         )
-        tight = max(tight, verdict.circuits_over)
-        over = _over(str(names[members[0]]), sums, budget, verdict)
+        tight = max(tight, verdict.circuits_over, key=len)
+        over = _over(site, str(names[members[0]]), sums, budget, verdict)
         found += over
         if over:
             break
@@ -311,9 +312,10 @@ def _judge(site: Site, electrical: Electrical, net: Network, circuits: pd.DataFr
         kw = load_step.at_utility_kw(site, electrical, electrical.swing, int(net.groups.servers.sum()))
         step = max(step, Worst("utility", "", kw, electrical.utility.max_step_mw * 1000), key=lambda one: one.share)
     line_a = circuits["breaker_a"].to_numpy(dtype=np.float64) * site.power.derating
-    over = int(((study.circuit_worst_kw > net.usable_kw + 1e-6) | (study.circuit_phase_a > line_a + 1e-6)).sum())
+    over = (study.circuit_worst_kw > net.usable_kw + 1e-6) | (study.circuit_phase_a > line_a + 1e-6)
+    stated = tuple(circuits["circuit_of"].to_numpy(dtype=object)[over].tolist())
     nearest = _nearest(names, study.worst_kw, study.worst_case, limit)
-    return Verdict(nearest, step, lost, str(worst["failure"]) if lost else "", over)
+    return Verdict(nearest, step, lost, str(worst["failure"]) if lost else "", stated)
 
 
 def _nearest(names: npt.NDArray[np.object_], kw: Floats, case: npt.NDArray[np.object_], limit: Floats) -> Worst:
@@ -387,7 +389,7 @@ def _least(
     return None
 
 
-def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Finding]:
+def _over(site: Site, first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Finding]:
     """POWER-WAVE of a wave that no smaller one resolves: what one rack, with those that stay on, already passes."""
     found = []
     for at in np.flatnonzero(sums > budget.limit_kw + 1e-6).tolist():
@@ -404,7 +406,7 @@ def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Fi
                 case=("energised", "cooling", "zone")[min(at, 2)],
                 severity="warning",
                 limit=float(budget.limit_kw[at]),
-                limit_source="site electrical.waves" if at < 2 else "zones, spare units out",
+                limit_source=_source(site, int(at)),
                 load_kw=round(float(sums[at]), 3),
                 words={"rack": first},
                 remedies=[more, remedy(fix="power-cap")],
@@ -432,8 +434,20 @@ def _over(first: str, sums: Floats, budget: Budget, verdict: Verdict) -> list[Fi
     return found
 
 
-def _overloaded(circuits: int, waves: int) -> list[Finding]:
-    """POWER-WAVE when a single failure overloads rack circuits; a smaller wave does not help."""
+def _source(site: Site, at: int) -> str:
+    """Where the limit at this place of a Budget comes from."""
+    waves = site.electrical.waves if site.electrical else None
+    if at == 0:
+        return "site electrical.waves.energised_kw"
+    if at == 1 and waves is not None and waves.cooling_kw is not None:
+        return "site electrical.waves.cooling_kw"
+    return "cooling of the zones with their spare units out"
+
+
+def _overloaded(circuits: tuple[str, ...], waves: int) -> list[Finding]:
+    """POWER-WAVE when a single failure overloads rack circuits, of which `circuits` names the keys; a smaller wave does not
+    help.
+    """
     if not circuits:
         return []
     return [
@@ -443,9 +457,9 @@ def _overloaded(circuits: int, waves: int) -> list[Finding]:
             case="circuits",
             severity="error",
             limit=0.0,
-            limit_source="site power.rack_circuit, power.derating",
+            limit_source=f"site {', '.join(f'power.{key}' for key in sorted(set(circuits)))}, power.derating",
             err="ERR-04",
-            circuits=circuits,
+            circuits=len(circuits),
             words={"waves": waves},
             remedies=[remedy(fix="further-feed"), remedy(fix="power-cap")],
         )

@@ -11,6 +11,7 @@ from capacity.model import Plan
 from capacity.power.operation import energisation as waves
 from inventory.findings import Finding
 from inventory.site import load_site
+from inventory.site.sections.power import OwnCircuit
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
 from tests.findings import names
@@ -150,3 +151,18 @@ def test_loops_that_share_a_row_bear_the_heat_of_their_own_racks() -> None:
     assert budget.limit_kw[1] == pytest.approx(plan.zones["reserve_kw"].sum())
     unknown = plan.zones.assign(installed=plan.zones["installed"].where(plan.zones["kind"] == "liquid", 0))
     assert waves.budgets(own, kw, heat, unknown, zones.loop_of(site, heat)).limit_kw[1] == np.inf
+
+
+def test_a_wave_that_overloads_circuits_names_the_key_that_states_them() -> None:
+    """Racks of switches with a circuit of their own, whose breaker of 6 A carries 3.5 kW at 415 V."""
+    site = variant("b200-256-roce", power={"network_circuit": OwnCircuit(breaker_a=6)})
+    found = [f for f in said(build(site)) if f.subject == "circuits"]
+    assert [f.limit_source for f in found] == ["site power.network_circuit, power.derating"]
+    assert names(found[0], "power.network_circuit")
+
+
+def test_a_wave_over_a_limit_names_the_key_of_that_limit() -> None:
+    alone = said(waved("b200-256-roce", energised_kw=20))
+    assert [f.limit_source for f in alone if f.subject == "energised kW"] == ["site electrical.waves.energised_kw"]
+    stated = said(waved("b200-256-roce", energised_kw=10_000, cooling_kw=20))
+    assert [f.limit_source for f in stated if f.subject == "proven cooling"] == ["site electrical.waves.cooling_kw"]
