@@ -191,6 +191,7 @@ mkdir -p /mnt/var/lib/cloud/seed/nocloud
 for file in meta-data user-data network-config; do
     timeout 30 wget -q -O "/mnt/var/lib/cloud/seed/nocloud/$file" "$SEED/$file" || stop no-seed "$SEED/$file cannot be fetched"
 done
+echo "$ROLE $VERSION $ROOT_SHA256" >/mnt/etc/bringup-image
 umount /mnt
 [ $MEMBERS -gt 1 ] && mdadm --stop /dev/md0 >/dev/null 2>&1
 

@@ -65,7 +65,12 @@ KEPT = ("/usr/share/doc/*/copyright",)
 CLOUD_CFG = """# Written by `bringup image build`: the seed lies on the disk, and nothing is asked on the network.
 datasource_list: [NoCloud, None]
 system_info: {network: {renderers: [networkd]}}
+locale: false
+cloud_init_modules: [set_hostname, update_hostname, update_etc_hosts, users_groups, ssh]
+cloud_config_modules: [set_passwords]
+cloud_final_modules: [scripts_user, ssh_authkey_fingerprints, keys_to_console, final_message]
 """
+"""Modules: what the seed asks for, and no more: a node's other settings are Ansible's."""
 MDADM_CONF = """# Written by `bringup image build`: the mirror is found by what is on its drives, whichever of them are there.
 HOMEHOST <ignore>
 AUTO +1.x
@@ -79,7 +84,11 @@ menuentry 'Linux' {{
     initrd /initrd.img
 }}
 """
-GRUB_EARLY = """search --no-floppy --fs-uuid --set=root {root}
+GRUB_BIOS = """search.fs_uuid {root} root
+set prefix=($root)/boot/grub
+"""
+"""GRUB's rescue parser runs this from the core image; then `normal` reads grub.cfg from the prefix."""
+GRUB_EFI = """search --no-floppy --fs-uuid --set=root {root}
 set prefix=($root)/boot/grub
 configfile ($root)/boot/grub/grub.cfg
 """
@@ -286,7 +295,7 @@ def esp(of: System, tree: Path, image: Path) -> None:
     run(["mkfs.vfat", "-F", "32", "-s", "1", "-i", number, "--invariant", "-C", image, str(ESP_FS_MIB * 1024)])
     vendor = "ubuntu" if (tree / "etc/lsb-release").exists() else "debian"
     early = image.with_suffix(".cfg")
-    early.write_text(GRUB_EARLY.format(root=of.root_uuid))
+    early.write_text(GRUB_EFI.format(root=of.root_uuid))
     placed = {
         "EFI/BOOT/BOOTX64.EFI": tree / "usr/lib/shim/shimx64.efi.signed",
         "EFI/BOOT/grubx64.efi": tree / "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
@@ -305,7 +314,7 @@ def esp(of: System, tree: Path, image: Path) -> None:
 
 def bios_grub(of: System, tree: Path) -> tuple[bytes, bytes]:
     """GRUB's core image and boot sector for BIOS, as they lie in the first partition and in the first 440 bytes of a drive."""
-    (tree / "tmp/early.cfg").write_text(GRUB_EARLY.format(root=of.root_uuid))
+    (tree / "tmp/early.cfg").write_text(GRUB_BIOS.format(root=of.root_uuid))
     argv = ["grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", "/tmp/early.cfg", "-o", "/tmp/core.img"]
     run(["chroot", tree, *argv, *BIOS_MODULES])
     core = placed_core((tree / "tmp/core.img").read_bytes(), FIRST_LBA)

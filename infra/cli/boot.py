@@ -25,12 +25,20 @@ def add(verbs: Any) -> None:
         "write DHCP, iPXE scripts, seeds and installers' answers of every server whose MAC and boot drives are known",
     )
     add_site(render)
+    render.add_argument(
+        "--overwrite",
+        action="append",
+        default=[],
+        metavar="SERVER:SERIAL:SHA256",
+        help="consent to overwrite this drive while it has this content, as the stop foreign-content names both; may be repeated",
+    )
     add_out(render)
 
 
 def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.files import write_manifest
     from capacity.services import boot
+    from capacity.services.boot import consents
     from infra.cli.common import UsageError
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir, write_file
@@ -41,8 +49,8 @@ def run_render(arguments: argparse.Namespace) -> int:
         found = boot.intents(plan, load_assets(plan.site))
         images = load_images(out / IMAGES)
         key = key_of_nodes(plan.site)
-        made = boot.files(plan, found, images, key)
-    except (boot.BootError, boot.ImageError) as error:
+        made = boot.files(plan, found, images, key, consents.parse(arguments.overwrite, found))
+    except (boot.BootError, boot.ImageError, consents.ConsentError) as error:
         raise UsageError(str(error)) from None
     folder = out / "boot"
     written = [write_file(folder / name, text) for name, text in made.items()]

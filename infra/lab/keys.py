@@ -36,27 +36,30 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
         paths.secrets / "alert_webhook",
         f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts/{secrets.token_urlsafe(24)}\n",
     )
-    _ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
-    signing = Ed25519PrivateKey.generate()
-    write_private(
-        paths.secrets / "evidence_ed25519",
-        signing.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
-    )
+    ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
+    signing_key(paths.secrets / "evidence_ed25519")
     known = []
     hosts = {s.name: s.address for s in spec.switches} | {s.name: s.address for s in spec.servers}
     for name, address in hosts.items():
-        public = _ssh_key(paths.device(name) / "ssh" / "ssh_host_ed25519_key", name)
+        public = ssh_key(paths.device(name) / "ssh" / "ssh_host_ed25519_key", name)
         known.append(f"{address} {public}\n")
     write_private(paths.known_hosts, "".join(known))
     _certificate(spec, paths)
 
 
-def _ssh_key(target: Path, comment: str) -> str:
+def ssh_key(target: Path, comment: str) -> str:
+    """Make an ed25519 key pair, TARGET and TARGET.pub; returns the public half."""
     key = Ed25519PrivateKey.generate()
     write_private(target, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     write_private(target.with_name(target.name + ".pub"), f"{public} {comment}\n")
     return public
+
+
+def signing_key(target: Path) -> None:
+    """Make a key that signs evidence."""
+    key = Ed25519PrivateKey.generate()
+    write_private(target, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
 
 def _certificate(spec: LabSpec, paths: LabPaths) -> None:

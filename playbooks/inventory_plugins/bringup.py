@@ -20,11 +20,12 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
+from capacity.services.boot import boot_server
 from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
 from inventory.gpu_stack import load_stack, nccl_settings
-from inventory.paths import SITE_FILE, site_dir
+from inventory.paths import SITE_FILE, site_dir, var_dir
 from inventory.secrets import SecretError, reference_path, site_path
 from inventory.site import Site, SiteError
 
@@ -235,6 +236,13 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         groups += ["infiniband"] if name in infiniband else []
         for group in groups:
             hosts.groups.setdefault(group, []).append(name)
+    for name in hosts.groups.get("management", [])[:1]:
+        folder = var_dir(site.name)
+        hosts.hosts[name]["bringup_boot"] = {
+            "folder": str(folder / "boot"),
+            "images": str(folder / "images"),
+            "address": str(boot_server(plan)),
+        }
     for name in telemetry.servers(plan):
         hosts.groups.setdefault("telemetry", []).append(name)
         hosts.hosts[name] |= telemetry_of(plan)

@@ -72,3 +72,17 @@ def test_a_broken_description_of_an_image_is_named_with_its_file(
     (here / "var/hall/images/gpu/image.json").write_text("{}")
     assert cli.main(["boot", "render", "site.yaml"]) == CANNOT
     assert "images/gpu/image.json: not the description of an image" in capsys.readouterr().err
+
+
+def test_a_consent_goes_to_the_plan_of_its_server_and_to_no_other(here: Path) -> None:
+    content = "ab" * 32
+    assert cli.main(["boot", "render", "site.yaml", "--overwrite", f"gpu001:DISK-gpu001-0:{content}"]) == OK
+    plans = here / "var/hall/boot/http/plan"
+    assert f"CONSENTS='DISK-gpu001-0={content}'\n" in (plans / "02-5e-00-00-00-01.env").read_text()
+    assert "CONSENTS=''\n" in (plans / "02-5e-00-00-00-02.env").read_text()
+
+
+def test_a_consent_that_names_no_planned_drive_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["boot", "render", "site.yaml", "--overwrite", "gpu001:OTHER:" + "ab" * 32]) == CANNOT
+    assert "OTHER is no boot drive of gpu001" in capsys.readouterr().err
+    assert not (here / "var/hall/boot").exists()

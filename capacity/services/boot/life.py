@@ -40,6 +40,13 @@ SAFE_STOPS: Mapping[str, str] = {
     "image-altered": "what was read back is not the image: build it again, then suspect the drive",
 }
 """States in which the initramfs stops by itself (infra/boot/deploy.sh), and what to do. Nothing was made bootable."""
+OTHER_STOPS: Mapping[str, str] = {
+    "not-as-delivered": "identity or assembly differ from assets.csv and the plan: nothing was changed on it",
+    "timed-out": "a step took longer than its budget: look at the console",
+    "power-off": "it went off while it was waited for: look at its outlets and its BMC's log",
+    "other-image": "it started from something else than what was written: look at the boot order",
+}
+"""The other reasons to stand still."""
 WORKING = ("started", "writing", "verifying")
 DONE = ("written", "already-written")
 Action = Literal[
@@ -79,7 +86,8 @@ class Report:
 @dataclass(frozen=True)
 class Seen:
     """What was seen of a server just now; None: not asked, or no answer. `inspected`, `firmware` and `bios` are what differs
-    from the plan, () when all is as planned. `running`: version of the image that the node says it runs.
+    from the plan, () when all is as planned. `running`: version of the image that the node says it runs. `on`: whether the
+    server had power, as of before the reports were read.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -87,6 +95,7 @@ class Seen:
     bios: tuple[str, ...] | None = None
     reports: tuple[Report, ...] = field(default=())
     running: str | None = None
+    on: bool | None = None
 
 
 def from_dict(said: Mapping[str, Any]) -> Life:
@@ -162,23 +171,29 @@ def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
         told = max((report.time for report in seen.reports), default=life.told)
         return replace(life, started=True, told=max(told, life.told)), "boot-from-network"
     if not fresh:
-        return life, "wait"
+        return _powered(life, seen)
     last = max(fresh, key=lambda report: report.time)
     life = replace(life, told=last.time, text=last.text)
     if last.state in DONE:
         return replace(life, step="first-boot", image=image), "wait"
     if last.state in WORKING:
-        return life, "wait"
+        return _powered(life, seen)
     return replace(life, stopped=last.state, text=last.text), "none"
 
 
 def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
     if seen.running is None:
-        return life, "log-in"
+        waiting, _ = _powered(life, seen) if life.started else (replace(life, started=True), "wait")
+        return waiting, "log-in"
     if seen.running != image:
         said = f"the node runs image {seen.running or 'unknown'}, planned {image}"
         return replace(life, stopped="other-image", text=said), "none"
     return replace(life, step="ready", image=image, text=""), "none"
+
+
+def _powered(life: Life, seen: Seen) -> tuple[Life, Action]:
+    """A server that is waited for has power."""
+    return (replace(life, stopped="power-off", text="it went off"), "none") if seen.on is False else (life, "wait")
 
 
 _STEP = {"inspect": _inspect, "firmware": _firmware, "bios": _bios, "image": _image, "first-boot": _first_boot}

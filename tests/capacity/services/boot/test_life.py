@@ -119,6 +119,19 @@ def test_only_a_ready_server_is_imaged_anew_and_begins_at_the_image():
         reimaged(at("bios"), 5000.0)
 
 
+@pytest.mark.parametrize("step", ["image", "first-boot"])
+def test_a_server_that_goes_off_while_it_is_waited_for_is_stopped_and_starts_its_step_again(step):
+    seen = Seen(reports=(Report(1001.0, "writing"),), on=False)
+    life, _ = advance(at(step, started=True), seen, 1002, IMAGE)
+    assert (life.step, life.stopped) == (step, "power-off")
+    assert resumed(life, 2000.0) == Life("gpu001", step, since=2000.0, told=life.told)
+
+
+def test_the_last_word_of_a_server_that_went_off_is_taken_first():
+    seen = Seen(reports=(Report(1001.0, "written", "hash"),), on=False)
+    assert advance(at("image", started=True), seen, 1002, IMAGE)[0].step == "first-boot"
+
+
 def test_a_server_that_runs_is_resumed_as_it_is():
     assert resumed(at("bios", started=True), 5000.0) == at("bios", started=True)
 
@@ -132,6 +145,7 @@ SEEN = st.builds(
     bios=DIFFERS,
     reports=st.lists(st.builds(Report, st.floats(0, 1e4), STATES), max_size=3).map(tuple),
     running=st.sampled_from([None, IMAGE, "ffff"]),
+    on=st.sampled_from([None, True, False]),
 )
 
 
