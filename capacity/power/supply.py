@@ -180,7 +180,14 @@ def build(
     if electrical is None or net is None or study is None or at is None or loads.needed is None:
         absent = finding("POWER-TREE", "electrical", remedies=[remedy(fix="section")])
         judged = breakers.check(
-            site, catalog, circuits, circuits["worst_kw"], power.model_of, power.legs.between_lines, tried=tried
+            site,
+            catalog,
+            circuits,
+            circuits["worst_kw"],
+            power.model_of,
+            power.use_of,
+            power.legs.between_lines,
+            tried=tried,
         )
         return Supply(circuits, _empty("elements"), _empty("failures"), (absent, *judged), needed=_empty("elements"))
     tree, profile = net.tree, f"{site.power.profile}_w"
@@ -203,7 +210,15 @@ def build(
     findings = [
         *unsolved,
         *breakers.check(
-            site, catalog, circuits, feed_lost_kw, power.model_of, power.legs.between_lines, feed_lost_a, tried
+            site,
+            catalog,
+            circuits,
+            feed_lost_kw,
+            power.model_of,
+            power.use_of,
+            power.legs.between_lines,
+            feed_lost_a,
+            tried,
         ),
         *loads.overloads,
         *board_balance.check(site, board_balance.boards(site, power.outlets, circuits, elements)),

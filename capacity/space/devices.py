@@ -170,8 +170,8 @@ def system_bottoms(site: Site, catalog: Catalog, devices: pd.DataFrame) -> np.nd
 
 def pdu_devices(site: Site, catalog: Catalog, racks: pd.DataFrame) -> pd.DataFrame:
     """Rack PDUs of every feed of `racks` (`name` and `use`, as placement.place gives them): the device columns and `rack`,
-    `feed`, `circuit_key` and `pdu_key` (keys of the site's power that state their circuit and model); ordered by rack, feed,
-    number.
+    `feed`, `use` (one of RACK_USES), `circuit_key` and `pdu_key` (keys of the site's power that state their circuit and model);
+    ordered by rack, feed, number.
     """
     per_feed = site.power.rack_pdu.per_feed
     feeds = list(site.power.feeds)
@@ -192,13 +192,14 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.DataFrame) -> pd.DataFra
     rows["rack"] = np.repeat(rack, each)
     rows["circuit_key"] = np.array([site.power.key_of(name, "circuit") for name in RACK_USES], dtype=object)[use]
     rows["pdu_key"] = np.array([site.power.key_of(name, "pdu") for name in RACK_USES], dtype=object)[use]
+    rows["use"] = np.array(RACK_USES, dtype=object)[use]
     rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
     return rows
 
 
 def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
-    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`, `circuit_key` and
-    `pdu_key` ("", as they are no rack PDUs).
+    """Power shelves of the rack-scale systems in `racks`: the device columns and `rack`, `feed`, `u_bottom`, `circuit_key`,
+    `use` (that of GPU racks) and `pdu_key` ("", as they are no rack PDUs).
 
     Ordered by rack, then from the bottom of the rack, the feeds in turn as the site splits them. No rows without
     rack-scale systems.
@@ -213,7 +214,7 @@ def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFram
     rows["busbar"] = (rows["index"] - 1) // len(part.u)
     rows["rack"] = np.repeat(racks.to_numpy(dtype=object), len(part.u))
     rows["circuit_key"] = "shelf_circuit" if site.power.shelf_circuit is not None else "rack_circuit"
-    rows["pdu_key"] = ""
+    rows["pdu_key"], rows["use"] = "", RACK_USES[0]
     rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks))
     rows["u_bottom"] = np.tile(np.array(part.u, dtype=np.int64), len(racks))
     return rows

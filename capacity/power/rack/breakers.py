@@ -2,7 +2,8 @@
 
 In: the plan's `circuits` with their load after the loss of a feed, and where the supply above is planned raised to the largest
 load and line current of any single failure. Out: findings POWER-CIRCUIT (ERR-04; ERR-45 where a room does it), POWER-PHASE-LOAD
-(the same) for circuits whose whole load fits, POWER-PDU-LOAD, and POWER-BREAKER-SIZE for a rating that does not exist. A way
+(the same) for circuits whose whole load fits, POWER-PDU-LOAD, POWER-BREAKER-SIZE for a rating that does not exist, and
+POWER-CIRCUIT-LIGHT for racks of switches or storage behind breakers far above their load. A way
 out names a breaker only as far as the PDU or shelf behind it and the conductor go.
 """
 
@@ -22,6 +23,10 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.power import MOST_PDUS_PER_FEED, RACK_USES
+
+LIGHT = 2
+"""Breakers of so many times the rating that is needed are named. Site choice of this program: half as large costs less for each
+panel position and conductor, and one size smaller is not worth a second kind of breaker in the hall."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,14 @@ def check(
     circuits: pd.DataFrame,
     feed_lost_kw: pd.Series,
     model_of: Mapping[str, str],
+    use_of: Mapping[str, str],
     between_lines: bool = False,
     feed_lost_a: pd.Series | None = None,
     tried: Tried | None = None,
 ) -> list[Finding]:
     """All findings of this module; `feed_lost_kw` and `feed_lost_a` are the largest load and line current of each circuit with
-    no more than a feed lost, `model_of` the model at the end of a circuit by its name, `between_lines` says that outlets lie
+    no more than a feed lost, `model_of` and `use_of` the model at the end of a circuit and the use of its rack by the end's name,
+    `between_lines` says that outlets lie
     between two lines, not between line and neutral. `tried` as in `Ways`.
     """
     feed_lost_a = circuits["worst_phase_a"] if feed_lost_a is None else feed_lost_a
@@ -123,6 +130,7 @@ def check(
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
         *_check_size(site),
+        *_check_light(site, circuits.assign(use=circuits["pdu"].map(dict(use_of)), own_a=need_a)),
     ]
 
 
@@ -236,6 +244,37 @@ def _check_size(site: Site) -> list[Finding]:
                 limit_source=RATINGS_SOURCE[power.code],
                 breaker_a=circuit.breaker_a,
                 remedies=[remedy({setting: larger}), *([remedy({setting: below})] if below else [])],
+            )
+        )
+    return found
+
+
+def _check_light(site: Site, circuits: pd.DataFrame) -> list[Finding]:
+    """POWER-CIRCUIT-LIGHT: racks of switches or storage behind breakers of twice what their worst circuit needs, or more."""
+    power, found, share = site.power, [], site.limits.get("pdu_load_pct")
+    for use in RACK_USES[1:]:
+        fed = circuits[circuits["use"] == use]
+        if fed.empty:
+            continue
+        breaker_a = float(fed["breaker_a"].iloc[0])
+        needed_a = float(fed["own_a"].max())
+        if share is not None:
+            loaded = float((fed["load_kw"] / fed["usable_kw"]).max())
+            needed_a = max(needed_a, breaker_a * loaded / (share.value / 100))
+        least = next_rating_a(power.code, needed_a)
+        if LIGHT * least > breaker_a:
+            continue
+        found.append(
+            finding(
+                "POWER-CIRCUIT-LIGHT",
+                f"power.{use}_circuit",
+                limit=float(least),
+                limit_source=RATINGS_SOURCE[power.code],
+                breaker_a=breaker_a,
+                count=len(fed),
+                kw=round(float(fed["worst_kw"].max()), 3),
+                words={"racks": "storage" if use == "storage" else "switches and service nodes"},
+                remedies=[remedy({f"power.{use}_circuit.breaker_a": least})],
             )
         )
     return found

@@ -44,7 +44,8 @@ _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
 class Power:
     """`feeds`, `circuits`, `outlets` as in capacity.model.frames; `cords`: device or busbar, psu, pdu or shelf, inlet and
     connector ('' if none fits, and for shelves). `cord`, `fed` (loads, with lost_w) and `end_w` are what they were
-    computed from; `model_of` has the catalogue slug of each rack PDU and power shelf by its name.
+    computed from; `model_of` and `use_of` have the catalogue slug and the use of the rack (one of RACK_USES) of each rack PDU
+    and power shelf by its name.
     """
 
     feeds: pd.DataFrame
@@ -58,6 +59,7 @@ class Power:
     balance: distribution.Balance
     legs: phases.Legs
     model_of: Mapping[str, str]
+    use_of: Mapping[str, str]
 
 
 def build(
@@ -121,6 +123,7 @@ def build(
         balanced,
         legs,
         dict(zip(ends["name"], ends["model"], strict=True)),
+        dict(zip(ends["name"], ends["use"], strict=True)),
     )
 
 

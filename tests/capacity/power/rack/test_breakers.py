@@ -52,7 +52,7 @@ def without_a_room() -> Plan:
 def test_a_room_that_overloads_breakers_is_named_once_with_a_way_out_that_mends() -> None:
     """18 trays at 6.7 kW and 10.096 kW of switches on the four shelves that are left, and 445.5 W of the shelf: 33.12 kW."""
     plan = without_a_room()
-    (over,) = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    (over,) = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD")
     assert (over.err, over.numbers["count"], over.severity) == ("ERR-45", 64, "error")
     assert over.numbers["kw"] == pytest.approx((18 * 6.7 + 10.096) / 4 + 0.4455, abs=1e-3)
     assert names(over, f"room {plan.circuits.set_index('circuit')['worst_case'].to_dict()[over.subject]}")
@@ -151,7 +151,7 @@ def test_a_breaker_beyond_the_pdu_is_no_way_out() -> None:
     assert offers(over, "power.rack_pdu.per_feed", 2)
     pdu = load_site("lab").power.rack_pdu.model_copy(update={"per_feed": 2})
     mended = variant("lab", rack={"servers": 4, "power_limit_kw": 60.0}, power={"rack_pdu": pdu})
-    assert not found(build(mended), "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    assert not found(build(mended), "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD")
 
 
 def test_a_larger_breaker_says_what_its_conductor_has_to_carry() -> None:
@@ -204,7 +204,7 @@ def test_a_breaker_above_its_pdu_names_one_that_does() -> None:
     (over,) = found(build(site), "POWER-PDU-RATING")
     assert (over.numbers["breaker_a"], over.limit) == (80, 60)
     assert [one.settings for one in over.remedies] == [{"power.rack_circuit.breaker_a": 60}, {}]
-    assert not found(plan_of("lab"), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    assert not found(plan_of("lab"), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD")
 
 
 def test_each_circuit_of_rack_pdus_is_judged_against_the_pdu_behind_it() -> None:
@@ -337,7 +337,9 @@ def test_a_pdu_below_the_common_breaker_gets_a_breaker_for_its_racks() -> None:
     (smaller, larger) = over.remedies
     assert smaller.settings == {"power.network_circuit.breaker_a": 30}
     assert "power.network_pdu.model" in larger.text
-    assert not found(small_pdus(*as_set(smaller)), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    assert not found(
+        small_pdus(*as_set(smaller)), "POWER-PDU-RATING", "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD"
+    )
 
 
 def changed_pdu(**update: Any) -> Catalog:
@@ -402,9 +404,29 @@ def test_pdus_of_other_legs_than_those_of_the_other_racks_are_refused() -> None:
 
 def test_the_breaker_that_is_named_is_that_of_the_racks_that_need_it() -> None:
     plan = build(changed("h100-1000-ib", ["power.network_circuit.breaker_a=6", "server.count=64"]))
-    over = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD")
+    over = found(plan, "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD")
     assert over
     for one in over:
         keys = {key for way in one.remedies for key in way.settings}
         assert "power.network_circuit.breaker_a" in keys
         assert "power.rack_circuit.breaker_a" not in keys
+
+
+def test_breakers_far_above_the_load_of_light_racks_are_named_and_the_smallest_that_do() -> None:
+    """All remedies together: the findings go, and nothing is found that was not there. One size less does not do."""
+    name = "b200-256-roce"
+    plan = plan_of(name)
+    light = found(plan, "POWER-CIRCUIT-LIGHT")
+    assert {one.subject for one in light} == {"power.network_circuit", "power.storage_circuit"}
+    least = {one.subject: int(one.remedies[0].settings[f"{one.subject}.breaker_a"]) for one in light}
+    assert all(one.numbers["breaker_a"] >= 2 * least[one.subject] for one in light)
+    mended = build(changed(name, [setting for one in light for setting in as_set(one.remedies[0])]))
+    assert not found(mended, "POWER-CIRCUIT-LIGHT")
+    before = {one.id for one in plan.findings if one.severity != "info"}
+    assert {one.id for one in mended.findings if one.severity != "info"} <= before
+    below = [f"{key}.breaker_a={rating_below_a('nec', amps - 1)}" for key, amps in least.items()]
+    assert found(build(changed(name, below)), "POWER-CIRCUIT", "POWER-PHASE-LOAD", "POWER-PDU-LOAD")
+
+
+def test_breakers_of_one_size_above_the_need_are_not_named() -> None:
+    assert not found(plan_of("lab"), "POWER-CIRCUIT-LIGHT")
