@@ -22,11 +22,15 @@ from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
 from validation import burn_in, readings
 from validation import training_story as story
+from validation.collectives import links_of, of_node
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
+from validation.evidence.results import Part
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
+from validation.runners import collectives as sweeps
 from validation.runners.burn_in import joined
+from validation.runners.slurm import workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 
@@ -62,6 +66,7 @@ class Reader:
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan, self.folder = plan, folder
         self._known: dict[tuple[str, str, str], Again | str] = {}
+        self._parts: dict[tuple[str, str, str], Sequence[Part] | str] = {}
 
     def doubt(self, item: Item, record: Record) -> str | None:
         """Why a record's raw output does not show what the record says; None for an item of which nothing is computed."""
@@ -74,6 +79,18 @@ class Reader:
         if not isinstance(found, Again) or found.limit is None or _alike(record.limit, found.limit):
             return None
         return f"it was judged by {_short(record.limit)}, plan and catalogue give {found.limit:g}"
+
+    def parts(self, item: Item, record: Record) -> Sequence[Part] | str:
+        """The parts of a record's raw output that nodes have to have signed, or why that cannot be said."""
+        key = (item.id, record.subject, record.raw_sha256)
+        if key not in self._parts:
+            raw = self._raw(record.raw_sha256)
+            try:
+                self._parts[key] = raw if isinstance(raw, str) else PARTS[item.id](raw)
+            except UNREADABLE as error:
+                said = f"its raw output does not have the parts of its nodes ({type(error).__name__}: {error})"
+                self._parts[key] = one_line(said)[:300]
+        return self._parts[key]
 
     def _computed(self, item: Item, record: Record) -> Again | str | None:
         if item.id not in FROM_RAW:
@@ -261,6 +278,40 @@ def _burn_in(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again({"hours": readings.hours(node["duration_s"])}, found)
 
 
+def _side_by_side(raw: bytes) -> Mapping[str, str]:
+    """The parts of the nodes in a joined raw output (node_results.side_by_side)."""
+    parts = json.loads(raw)["parts"]
+    if not isinstance(parts, dict) or not parts or not all(isinstance(text, str) for text in parts.values()):
+        raise TypeError("parts is no object of texts")
+    return parts
+
+
+def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What the ranks of a sweep measured, from the parts of their nodes."""
+    return sweeps.ranks_of({node: json.loads(text)["ranks"] for node, text in texts.items()})
+
+
+def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
+    """The whole sweep joined again. Faults: GPU nodes without a part, and wrong results."""
+    texts = _side_by_side(raw)
+    report = sweeps.joined(_ranks(texts), Source(subject, "join what the ranks of the collectives measured"))
+    absent = sorted(set(plan.devices.loc[plan.devices["role"] == "gpu", "name"]) - set(texts))
+    faults = [f"not in the job: {', '.join(absent)}"] if absent else []
+    wrong = sorted({rank for row in report["rows"] for rank in row["wrong_ranks"]})
+    faults += [f"wrong results of ranks {', '.join(map(str, wrong[:MOST_NAMED]))}"] if wrong else []
+    value = {key: report[key] for key in ("world_size", "backend", "device", "rows")}
+    return Again({**value, "all_reduce_mb_s": readings.all_reduce_mb_s(report["rows"])}, faults)
+
+
+def _nvlink(raw: bytes, subject: str, plan: Plan) -> Again:
+    """The NCCL of one node by itself, from its own part."""
+    told = sweeps.of_one_node(_ranks({subject: raw.decode()}), subject, Source(subject, "read its collectives"))
+    least_pct = float(plan.site.limits["collectives_busbw_pct"].value)
+    found, least = of_node(links_of(plan), told, workload_of(plan).ranks_per_node, least_pct)
+    value = {"busbw_gb_s": told["busbw_mb_s"] / 1e3, "transports": told["transports"]}
+    return Again(value, found, None if least is None else round(least, 3))
+
+
 def _metrics(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(story.metrics_pct(Recording.from_json(raw), "undisturbed"))
 
@@ -306,11 +357,13 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S054.measured": _crossed,
     "S061.applied": _version,
     "S062.measured": _neighbours,
+    "S066.measured": _sweep,
     "S086.observed": _share,
     "S088.observed": _imbalance,
     "S125.applied": _storage_links,
     "S143.applied": _recap,
     "S144.observed": _offset,
+    "S151.measured": _nvlink,
     "S160.measured": _preempted,
     "S171.observed": _energy,
     "S176.measured": _metrics,
@@ -323,6 +376,13 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
 }
 """By item, how its value is computed from the raw output of its check, with the functions that the check uses."""
 
+
+def _digests(raw: bytes) -> list[Part]:
+    return [(node, hashlib.sha256(text.encode()).hexdigest()) for node, text in _side_by_side(raw).items()]
+
+
+PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {"S066.measured": _digests}
+"""By joined item (evidence.results), the parts of a raw output that nodes have to have signed, each with its node."""
 OF_THE_WHOLE_NODE = (
     "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"
 )
@@ -338,12 +398,10 @@ NOT_FROM_RAW: Mapping[str, str] = {
     "S033.applied": OF_THE_WHOLE_NODE,
     "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
     "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
-    "S066.measured": "the report of the job, printed by one rank of all",
     "S124.measured": "times of the nodes, written beside the plan's rate",
     "S141.applied": OF_THE_WHOLE_NODE,
     "S148.applied": OF_THE_WHOLE_NODE,
     "S151.applied": OF_THE_WHOLE_NODE,
-    "S151.measured": "the report of the job, printed by one rank of all",
     "S159.measured": "the value has no number that is compared with the limit, which is a time budget",
     "S165.measured": "the value has no number that is compared with the limit, which is a time budget",
     "S167.observed": "the age of a reading is that at the moment of the question, which the raw output does not have",

@@ -29,9 +29,10 @@ from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
 from validation import burn_in as verdict
 from validation.facts.shapes import gpus_of
+from validation.runners import collectives as sweeps
 from validation.runners.burn_in import joined
 from validation.runners.nccl_tests import parsed
-from validation.runners.reports import CollectivesReport, report_of
+from validation.runners.reports import CollectivesPrinted, report_of
 
 WORKLOADS = Path(__file__).parent / "workloads"
 GPU_FACTS = Path(__file__).parent / "facts" / "gpu_facts.py"
@@ -201,7 +202,8 @@ def collectives(wanted: Wanted) -> Ended:
         return Ended("not exercised", "one GPU has nobody to talk to")
     arguments = [str(WORKLOADS / "collectives.py"), "--sizes", "8,65536,4194304", "--computes-on", wanted.computes_on]
     status, out = _ranks(wanted, "collectives", arguments, 3 * SPARE_S)
-    report = report_of(CollectivesReport, out.encode(), Source("this machine", "read the report of the collectives"))
+    source = Source("this machine", "read the report of the collectives")
+    report = sweeps.joined(report_of(CollectivesPrinted, out.encode(), source)["ranks"], source)
     wrong = sum(not row["correct"] for row in report["rows"])
     best = max((row["busbw_mb_s"] for row in report["rows"] if row["operation"] == "all_reduce"), default=0.0)
     said = f"{len(report['rows'])} measurements over {report['backend']}, all-reduce up to {best / 1e3:.2f} GB/s"

@@ -75,3 +75,9 @@ def supply_faults(supplies: Mapping[str, Any], *, rating_w: float, nominal_v: fl
         *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
         *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
     ]
+
+
+def all_reduce_mb_s(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """The best all-reduce over the whole job of a collectives sweep, algbw in MB/s (10^6 bytes); None where none was measured."""
+    whole = (row for row in rows if (row["operation"], row["span"]) == ("all_reduce", "whole"))
+    return max((row["algbw_mb_s"] for row in whole), default=None)

@@ -10,11 +10,12 @@ Pure. What a record says is of any type: nothing here raises for it.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from inventory.site import Site
 from validation.evidence.record import Record
+from validation.evidence.results import Part
 from validation.register import Item, Judged, site_value
 
 SITE_LIMIT = re.compile(r"site limits\.([a-z0-9_]+)(?:: |$)")
@@ -29,6 +30,9 @@ class FromRaw(Protocol):
 
     def doubt(self, item: Item, record: Record) -> str | None:
         """Why a record's raw output does not show what the record says, or None."""
+
+    def parts(self, item: Item, record: Record) -> Sequence[Part] | str:
+        """The parts of a record's raw output that nodes have to have signed, or why that cannot be said."""
 
     def limit_changed(self, item: Item, record: Record) -> str | None:
         """Why the limit of a record is not what plan and catalogue give today, or None."""

@@ -267,6 +267,11 @@ def _bench(
         contents,
         _ledger(plan, trust, contents, asset_ids, host_keys, rehearsal=rehearsal),
         host_keys,
+        results.first_uses(
+            (entry.line, entry.record)
+            for entry in contents.entries
+            if trust.collected(entry.signers, rehearsal=rehearsal)
+        ),
     )
     return bench, notices
 
@@ -288,6 +293,7 @@ class _Bench:
     contents: Contents
     ledger: Ledger
     host_keys: Mapping[str, frozenset[str]]
+    first_uses: Mapping[tuple[str, str, str], int]
     from_raw: rejudge.FromRaw | None = None
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
@@ -358,16 +364,26 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
     return (
         _mode_of(bench, entry)[0] == "real"
         and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
-        and not _not_by_its_node(bench, item, entry.record)
+        and not _not_by_its_node(bench, item, entry)
     )
 
 
-def _not_by_its_node(bench: _Bench, item: Item, record: Record) -> str:
-    """Why a node did not itself sign the result of its load, where the site pins host keys and the item asks for it; else ''."""
-    credentials = bench.plan.site.credentials_given
+def _not_by_its_node(bench: _Bench, item: Item, entry: Entry) -> str:
+    """Why a node did not itself sign its part of a result, where the site pins host keys and the item asks for it; else ''."""
+    credentials, record = bench.plan.site.credentials_given, entry.record
     if bench.rehearsal or item.id not in results.ITEMS or credentials is None or credentials.ssh.host_keys != PINNED:
         return ""
-    return results.why_unsigned(record, bench.plan.site.name, bench.host_keys.get(record.subject, frozenset()))
+    if not (nonce := results.nonce_of(record)):
+        return "it does not say of which run it is, so no signature of a node counts for it; run the check again"
+    first = bench.first_uses.get((record.item, record.subject, nonce), entry.line)
+    if first < entry.line:
+        return f"its run counted already for the record in line {first}: what nodes signed counts once"
+    if item.id in results.OF_ITS_SUBJECT:
+        return results.why_unsigned(record, bench.plan.site.name, bench.host_keys)
+    parts = bench.from_raw.parts(item, record) if bench.from_raw else "its raw output was not read"
+    if isinstance(parts, str):
+        return parts
+    return results.why_unsigned(record, bench.plan.site.name, bench.host_keys, parts)
 
 
 def _clock_notices(contents: Contents, now: datetime) -> list[str]:
@@ -475,7 +491,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict(
                 "unproven", "the workload computed on CPUs and proves nothing about GPUs (validation.workloads_on)"
             )
-        if mode != "simulated" and (why := _not_by_its_node(bench, item, record)):
+        if mode != "simulated" and (why := _not_by_its_node(bench, item, entry)):
             return verdict("unproven", why)
         if mode == "simulated" and not bench.rehearsal:
             return verdict("simulated", "a device that it touched declares itself simulated")

@@ -28,6 +28,7 @@ from validation.evidence.store import Statement
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, Again, computed
 from validation.register import Item, site_value
+from validation.runners.node_results import side_by_side
 from validation.runners.slurm_trials import Preemption
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
@@ -246,12 +247,51 @@ def answer(data: Mapping[str, Any], device: str = "gpu001") -> bytes:
     return json.dumps(said, sort_keys=True, indent=1).encode()
 
 
+def swept(nodes: Sequence[str], per_node: int = 1, time_us: float = 500.0) -> dict[str, list[str]]:
+    """By node, what each of its ranks keeps of a collectives sweep: an all-reduce of 1 MiB over all, and one over the node."""
+    world, row = len(nodes) * per_node, {"type": "float32", "operation": "all_reduce", "size_b": 1 << 20}
+    found: dict[str, list[str]] = {}
+    for number in range(world):
+        node = nodes[number // per_node]
+        spans = [("whole", "whole", world, number == 0)]
+        spans += [("node", node, per_node, number % per_node == 0)] if per_node > 1 else []
+        rank = {
+            "schema_version": 3,
+            "rank": number,
+            "host": node,
+            "device": "cpu",
+            "uuid": "",
+            "backend": "gloo",
+            "torch": "2.5",
+            "world_size": world,
+            "iterations": 3,
+            "transports": {"P2P": 4},
+            "spans": [
+                {"span": span, "group": group, "size": size, "time_us": [time_us], "wrong": []}
+                | ({"rows": [row]} if leads else {})
+                for span, group, size, leads in spans
+            ],
+        }
+        found.setdefault(node, []).append(json.dumps(rank))
+    return found
+
+
+def kept_by(texts: Sequence[str]) -> bytes:
+    """What a node signs of its ranks' files (workloads/sign_result.py)."""
+    return json.dumps({"ranks": list(texts), "samples": ""}, indent=1).encode()
+
+
 @functools.cache
 def raw_of(item: str, subject: str) -> bytes:
     """A sound raw output of a check on the lab, from which the gate computes the value again."""
     plan = plan_of("lab")
     if item in TRAINED:
         return recordings.made().as_json()
+    gpus = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    if item == "S066.measured":
+        return side_by_side({node: kept_by(texts) for node, texts in swept(gpus).items()})
+    if item == "S151.measured":
+        return kept_by(swept([subject], per_node=2)[subject])
     if item in ("S086.observed", "S171.observed"):
         outlets = [{"number": 1, "watts": 150.0}, {"number": 2, "watts": 150.0}]
         pdus = plan.circuits.loc[plan.circuits["rack"] == subject, "pdu"]

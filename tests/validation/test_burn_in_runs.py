@@ -19,7 +19,7 @@ from inventory.site import load_site
 from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
-from validation.runners import burn_in, slurm
+from validation.runners import burn_in, node_results, slurm
 from validation.runners.burn_in import Started
 from validation.runners.slurm import Slurm, Standing, seconds_of
 
@@ -152,7 +152,7 @@ def test_a_node_that_dies_costs_its_own_result_only(lab: Plan, scheduler: Slurm,
     assert done.errors["gpu002"].startswith("gpu002: log in: expected an answer")
     assert done.errors["gpu003"] == f"job {jobs['gpu003']} is TIMEOUT  after 9 s: what it said"
     assert done.seconds["gpu001"] == 9.0
-    assert "GPU-1" in json.loads(done.raw["gpu001"])["samples"]
+    assert "GPU-1" in json.loads(done.kept.raw["gpu001"])["samples"]
     assert [rank["rank"] for node in done.report["nodes"].values() for rank in node["ranks"]] == [0, 2, 3]
 
 
@@ -170,7 +170,7 @@ def pinned(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / node)], check=True)
         known.append(f"{addresses[node]} {(tmp_path / f'{node}.pub').read_text()}")
     (tmp_path / "known_hosts").write_text("".join(known))
-    monkeypatch.setattr(burn_in, "HOST_KEY", str(tmp_path / "gpu001"))
+    monkeypatch.setattr(node_results, "HOST_KEY", str(tmp_path / "gpu001"))
     ssh = lab.site.credentials.ssh.model_copy(
         update={"host_keys": "pinned", "known_hosts": str(tmp_path / "known_hosts")}
     )
@@ -178,36 +178,94 @@ def pinned(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return dataclasses.replace(lab, site=lab.site.model_copy(update={"credentials_given": credentials}))
 
 
+def sign(plan: Plan, started: Started, tmp_path: Path) -> None:
+    """What the batch script does last on each node."""
+    step = started.run_on(plan).step(f"{tmp_path}/results-$SLURM_JOB_ID")
+    for node, job in started.jobs.items():
+        program = shlex.split(step)[shlex.split(step).index("python3") : -3]
+        given = {**os.environ, "SLURM_JOB_ID": str(job), "SLURMD_NODENAME": node}
+        subprocess.run(program, env=given, check=True, timeout=60)
+
+
+def test_the_nodes_sign_at_the_end_of_the_load(pinned: Plan, lab: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    burn_in.start(lab, scheduler)
+    assert "sign_result" not in (tmp_path / "script").read_text()
+    started = burn_in.start(pinned, scheduler)
+    script = (tmp_path / "script").read_text()
+    assert script.index("srun --kill-on-bad-exit=1") < script.index('"do": "sign"')
+    assert f"nonce {started.nonce}" in script
+    assert started.nonce != burn_in.start(pinned, scheduler).nonce
+
+
 def test_a_node_signs_its_own_result_and_no_other_ones(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
     """All nodes of this test sign with the key of gpu001."""
     started = burn_in.start(pinned, scheduler)
     ended(tmp_path, dict(started.jobs))
+    sign(pinned, started, tmp_path)
     done = burn_in.collect(pinned, scheduler, started)
     assert done.errors == {}
-    assert set(done.signed) == {"gpu001"}
-    assert "no pinned host key of gpu002 signed it" in done.unsigned["gpu002"]
-    said = done.signed["gpu001"]
-    assert hashlib.sha256(done.raw["gpu001"]).hexdigest() in said.message
-    assert "device gpu001" in said.message
+    assert set(done.kept.signed) == {"gpu001"}
+    assert "no pinned host key of gpu002 signed it" in done.kept.unsigned["gpu002"]
+    said = done.kept.signed["gpu001"]
+    assert hashlib.sha256(done.kept.raw["gpu001"]).hexdigest() in said.message
+    assert f"device gpu001\nrun {started.run}\nnonce {started.nonce}\n" in said.message
+
+
+def test_what_is_changed_after_the_end_of_the_load_was_not_signed(
+    pinned: Plan, scheduler: Slurm, tmp_path: Path
+) -> None:
+    started = burn_in.start(pinned, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    sign(pinned, started, tmp_path)
+    folder = tmp_path / f"results-{started.jobs['gpu001']}"
+    (folder / "rank-0.json").write_text(json.dumps({**RESULT, "took_s": 999.0}))
+    done = burn_in.collect(pinned, scheduler, started)
+    assert (set(done.kept.signed), done.report["nodes"]["gpu001"]["duration_s"]) == ({"gpu001"}, 9.0)
+    result = folder / "result.json"
+    result.write_bytes(result.read_bytes().replace(b"9.0", b"999.0"))
+    done = burn_in.collect(pinned, scheduler, started)
+    assert "it was signed for another result" in done.kept.unsigned["gpu001"]
+    (folder / "signature.json").unlink()
+    assert "no signed result" in burn_in.collect(pinned, scheduler, started).kept.unsigned["gpu001"]
+
+
+def test_a_signature_of_another_run_does_not_count(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    started = burn_in.start(pinned, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    sign(pinned, dataclasses.replace(started, nonce="ab" * 16, run="burn-in-old"), tmp_path)
+    done = burn_in.collect(pinned, scheduler, started)
+    assert "it was signed for another run (burn-in-old)" in done.kept.unsigned["gpu001"]
+
+
+def test_a_folder_that_everybody_can_write_is_not_signed(
+    pinned: Plan, scheduler: Slurm, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started = burn_in.start(pinned, scheduler)
+    ended(tmp_path, dict(started.jobs))
+    (tmp_path / f"results-{started.jobs['gpu001']}").chmod(0o777)
+    with pytest.raises(subprocess.CalledProcessError):
+        sign(pinned, started, tmp_path)
+    assert "nothing is signed" in capfd.readouterr().err
 
 
 def test_a_node_that_cannot_sign_keeps_its_result(
     pinned: Plan, scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(burn_in, "HOST_KEY", str(tmp_path / "no such key"))
+    monkeypatch.setattr(node_results, "HOST_KEY", str(tmp_path / "no such key"))
     started = burn_in.start(pinned, scheduler)
     ended(tmp_path, dict(started.jobs))
+    sign(pinned, started, tmp_path)
     done = burn_in.collect(pinned, scheduler, started)
     assert done.errors == {}
     assert "gpu001" in done.report["nodes"]
-    assert "Fix: let ssh-keygen" in done.unsigned["gpu001"]
+    assert "Fix: let ssh-keygen" in done.kept.unsigned["gpu001"]
 
 
 def test_nodes_of_a_site_that_pins_no_host_keys_sign_nothing(lab: Plan, scheduler: Slurm, tmp_path: Path) -> None:
     started = burn_in.start(lab, scheduler)
     ended(tmp_path, dict(started.jobs))
     done = burn_in.collect(lab, scheduler, started)
-    assert (done.signed, done.unsigned, done.errors) == ({}, {}, {})
+    assert (done.kept.signed, done.kept.unsigned, done.errors) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"device": 7}', "null", '{"rank": {}}'])

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from network.drivers.answers import Source
 from tests import ranks
 from validation.checks.conftest import COLLECTIVES
+from validation.runners.collectives import joined
 
 pytestmark = pytest.mark.needs("torch")
 WORLD = 2
 SIZES = (8, 4096)
 BUDGET_S = 120
+SOURCE = Source("job 7", "join what the ranks measured")
 
 
 def measured(program: Path, *arguments: str, world: int = WORLD) -> subprocess.CompletedProcess[str]:
@@ -27,7 +30,11 @@ def measured(program: Path, *arguments: str, world: int = WORLD) -> subprocess.C
 def report():
     done = measured(COLLECTIVES)
     assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return report_in(done.stdout)
+
+
+def report_in(out: str):
+    return joined(json.loads(out.splitlines()[0])["ranks"], SOURCE)
 
 
 def test_every_operation_and_size_is_measured_and_right(report):
@@ -53,6 +60,24 @@ def test_the_report_says_on_what_it_ran(report):
     assert [(one["rank"], one["device"], one["uuid"]) for one in report["ranks"]] == [(0, "cpu", ""), (1, "cpu", "")]
 
 
+def test_each_rank_keeps_its_own_part_in_a_folder_of_its_own(tmp_path):
+    from validation.runners.collectives import ranks_of
+
+    folder = tmp_path / "results"
+    done = measured(COLLECTIVES, "--results", str(folder), "--operations", "all_reduce")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-2000:]
+    texts = [path.read_text() for path in sorted(folder.glob("rank-*.json"))]
+    parts = [json.loads(text) for text in texts]
+    assert [(part["rank"], len(part["spans"][0]["time_us"]), "rows" in part["spans"][0]) for part in parts] == [
+        (0, 4, True),
+        (1, 4, False),
+    ]
+    report = joined(ranks_of({parts[0]["host"]: texts}), SOURCE)
+    slowest = [max(times) for times in zip(*(part["spans"][0]["time_us"] for part in parts), strict=True)]
+    assert [row["time_us"] for row in report["rows"]] == slowest
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("operation", "right", "wrong"),
     [
@@ -72,7 +97,7 @@ def test_a_wrong_result_is_reported_and_fails_the_job(tmp_path, operation, right
     broken.write_text(source.replace(right, wrong))
     done = measured(broken, "--operations", operation, "--types", "float32")
     assert done.returncode != 0
-    rows = json.loads(done.stdout.splitlines()[0])["rows"]
+    rows = report_in(done.stdout)["rows"]
     assert [row["correct"] for row in rows] == [False, False]
     assert all(1 in row["wrong_ranks"] for row in rows)
 
@@ -91,7 +116,7 @@ def test_spans_are_measured_in_their_groups_and_exact_at_any_size(tmp_path):
     program.write_text(TWO_NODES.format(folder=str(COLLECTIVES.parent)))
     done = measured(program, "--spans", "node,leaf,whole", "--leaf", "a b", world=3)
     assert done.returncode == 0, done.stderr[-2000:]
-    rows = json.loads(done.stdout)["rows"]
+    rows = report_in(done.stdout)["rows"]
     assert {(row["span"], row["groups"], row["ranks"]) for row in rows} == {("whole", 1, 3), ("node", 1, 2)}
     assert all(row["correct"] for row in rows)
 
@@ -106,7 +131,7 @@ def test_groups_follow_hosts_and_leaf_groups():
 
 
 def test_of_many_groups_the_slowest_is_kept_with_the_median_and_all_wrong_ranks():
-    from validation.workloads.collectives import worst
+    from validation.runners.collectives import worst
 
     same = {"span": "node", "type": "float32", "operation": "all_reduce", "number": 0}
     speeds = [("a", 470.0, [3]), ("b", 200.0, []), ("c", 480.0, [17])]
@@ -145,7 +170,7 @@ def test_sums_are_exact_at_any_number_of_ranks(size, kind):
     ],
 )
 def test_factors_are_those_of_nccl_tests(operation, world, expected):
-    from validation.workloads.collectives import factor
+    from validation.runners.collectives import factor
 
     assert factor(operation, world) == expected
 

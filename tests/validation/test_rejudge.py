@@ -145,7 +145,9 @@ def test_a_limit_is_compared_with_the_site_file_that_it_names(
 # -- from raw outputs --------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def plan(real_site: Site) -> Plan:
-    return dataclasses.replace(plan_of("lab"), site=real_site)
+    busbw = real_site.limits["pdu_load_pct"].model_copy(update={"value": 1e-6})
+    limits = {**real_site.limits, "collectives_busbw_pct": busbw}
+    return dataclasses.replace(plan_of("lab"), site=real_site.model_copy(update={"limits": limits}))
 
 
 def unlike_raw(plan: Plan, record: Record, raw: bytes) -> str | None:

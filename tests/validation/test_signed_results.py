@@ -1,8 +1,11 @@
-"""A node signs the result of its load for itself alone, and at go-live nothing else counts for S034 where host keys are pinned."""
+"""A node signs its part of a result for itself alone, and at go-live nothing else counts where host keys are pinned."""
 
 import dataclasses
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
+from tests.plans import plan_of
 from tests.validation.bench import (
     DIGEST,
     FROZEN,
@@ -20,17 +24,25 @@ from tests.validation.bench import (
     answered,
     halves,
     judged,
+    kept_by,
+    proven,
     public_of,
     signature,
+    swept,
 )
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import NAMESPACE as CHALLENGE
-from validation.evidence.results import NAMESPACE, message_of, signed_result, why_unsigned
+from validation.evidence.record import raw_path
+from validation.evidence.results import NAMESPACE, RUN, message_of, signed_result, why_unsigned
 from validation.evidence.store import Contents, KeyOwner
+from validation.from_raw import Again, Reader, computed
 from validation.register import Register
+from validation.runners.node_results import side_by_side
 
 ITEM = "S034.measured"
 KEYS = frozenset({public_of(HOST_KEY)})
+NONCE = "ab" * 16
+OF_RUN = {RUN: {"id": "a-run", "nonce": NONCE}}
 
 
 def said(
@@ -38,22 +50,23 @@ def said(
     *,
     about: str = "",
     site: str = "lab",
+    nonce: str = NONCE,
     sha256: str = DIGEST,
     at: Any = NOW,
     key: Ed25519PrivateKey = HOST_KEY,
     namespace: str = NAMESPACE,
 ) -> Identity:
-    message = message_of(site, about or device, at, sha256)
+    message = message_of(site, about or device, "a-run", nonce, at.isoformat(), sha256)
     return signed_result(device, message, signature(message, key, namespace))
 
 
 def record(*identities: Identity, **changes: Any) -> Record:
-    given: dict[str, Any] = {"raw_sha256": DIGEST, "identities": identities, **changes}
+    given: dict[str, Any] = {"raw_sha256": DIGEST, "identities": identities, "configuration": OF_RUN, **changes}
     return Record("S034", "measured", "gpu001", "PASSED", NOW - timedelta(hours=49), NOW, "test", "1", **given)
 
 
 def test_a_nodes_own_signature_on_its_result_counts() -> None:
-    assert why_unsigned(record(said()), "lab", KEYS) == ""
+    assert why_unsigned(record(said()), "lab", {"gpu001": KEYS}) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,6 +76,7 @@ def test_a_nodes_own_signature_on_its_result_counts() -> None:
         ((said("gpu002"),), "did not sign"),
         ((said("gpu001", about="gpu002"),), "signed for gpu002"),
         ((said(site="other"),), "of the site other"),
+        ((said(nonce="cd" * 16),), "another run (a-run)"),
         ((said(sha256="cd" * 32),), "another result"),
         ((said(key=Ed25519PrivateKey.generate()),), "no pinned host key"),
         ((said(namespace=CHALLENGE),), "no pinned host key"),
@@ -70,22 +84,22 @@ def test_a_nodes_own_signature_on_its_result_counts() -> None:
         ((dataclasses.replace(answered("gpu001"), channel="result-signature"),), "no signed result"),
         ((dataclasses.replace(said(), signature=""),), "no pinned host key"),
         ((dataclasses.replace(said(), message=""),), "no signed result"),
-        ((said(at=NOW - timedelta(days=2)),), "it was signed at"),
+        ((said(at=NOW - timedelta(days=8)),), "it was signed at"),
         ((said(at=NOW + timedelta(hours=1)),), "it was signed at"),
         ((said(at=NOW.replace(tzinfo=None)),), "time zone"),
         ((said(at=NOW.replace(year=9999)),), "year"),
     ],
 )
 def test_what_the_node_did_not_sign_for_itself_counts_for_nothing(identities: tuple[Identity, ...], why: str) -> None:
-    assert why in why_unsigned(record(*identities), "lab", KEYS)
+    assert why in why_unsigned(record(*identities), "lab", {"gpu001": KEYS})
 
 
 def test_a_result_without_raw_output_is_not_signed() -> None:
-    assert "another result" in why_unsigned(record(said(), raw_sha256=""), "lab", KEYS)
+    assert "another result" in why_unsigned(record(said(), raw_sha256=""), "lab", {"gpu001": KEYS})
 
 
 def test_a_node_without_a_pinned_key_signs_nothing() -> None:
-    assert "no pinned host key" in why_unsigned(record(said()), "lab", frozenset())
+    assert "no pinned host key" in why_unsigned(record(said()), "lab", {})
 
 
 def with_s034(contents: Contents, *more: Identity, devices: tuple[str, ...] = ("gpu001", "gpu002")) -> Contents:
@@ -93,10 +107,15 @@ def with_s034(contents: Contents, *more: Identity, devices: tuple[str, ...] = ("
 
     def changed(entry: Entry) -> Entry:
         one = entry.record
-        if one.item != ITEM or one.subject not in devices:
+        if one.item != ITEM or one.subject not in devices or one.result == "FAILED":
             return entry
         signed = more or (said(one.subject, at=one.ended),)
-        made = dataclasses.replace(one, raw_sha256=DIGEST, identities=(*one.identities, *signed))
+        made = dataclasses.replace(
+            one,
+            raw_sha256=DIGEST,
+            identities=(*one.identities, *signed),
+            configuration={**one.configuration, **OF_RUN},
+        )
         return dataclasses.replace(entry, record=made)
 
     return dataclasses.replace(contents, entries=tuple(changed(entry) for entry in contents.entries))
@@ -135,10 +154,10 @@ def test_the_gate_asks_each_node_for_its_signature(
     register: Register, pinning: SmallPlan, real_contents: Contents
 ) -> None:
     found, detail = status(register, pinning, real_contents)
-    assert (found, "gpu001 did not sign its result" in detail) == ("unproven", True)
+    assert (found, "it does not say of which run it is" in detail) == ("unproven", True)
     assert status(register, pinning, with_s034(real_contents))[0] == "pass"
     found, detail = status(register, pinning, with_s034(real_contents, devices=("gpu001",)))
-    assert (found, "gpu002 did not sign its result" in detail) == ("unproven", True)
+    assert (found, "gpu002: it does not say of which run" in detail) == ("unproven", True)
 
 
 def test_a_part_that_one_node_signed_about_another_counts_for_nothing(
@@ -149,7 +168,7 @@ def test_a_part_that_one_node_signed_about_another_counts_for_nothing(
     keys = {**HOST_KEYS, "gpu002": KEYS | {public_of(key)}}
     at = NOW - timedelta(hours=1)
     signed = with_s034(real_contents, said("gpu002", at=at, key=key), devices=("gpu002",))
-    assert "gpu001 did not sign" in status(register, pinning, signed, host_keys=keys)[1]
+    assert "gpu001: it does not say of which run" in status(register, pinning, signed, host_keys=keys)[1]
     contents = with_s034(signed, said("gpu001", at=at, key=key), devices=("gpu001",))
     found, detail = status(register, pinning, contents, host_keys=keys)
     assert (found, "no pinned host key of gpu001" in detail) == ("unproven", True)
@@ -175,3 +194,180 @@ def test_a_site_of_first_use_keys_goes_on_as_before(
 
 def test_a_rehearsal_asks_for_no_signature(register: Register, pinning: SmallPlan, real_contents: Contents) -> None:
     assert "did not sign" not in status(register, pinning, real_contents, rehearsal=True)[1]
+
+
+def test_a_run_counts_once(register: Register, pinning: SmallPlan, real_contents: Contents) -> None:
+    """The collector writes the signed result of an earlier run again, in a later line."""
+    signed = with_s034(real_contents)
+    again = [dataclasses.replace(one, line=5) for one in signed.entries if one.record.item == ITEM]
+    replayed = dataclasses.replace(signed, entries=(*signed.entries, *again))
+    assert status(register, pinning, replayed)[0] == "pass"
+    failed = [
+        dataclasses.replace(one, line=4, record=dataclasses.replace(one.record, result="FAILED", detail="bad"))
+        for one in again
+    ]
+    replayed = dataclasses.replace(signed, entries=(*signed.entries, *failed, *again))
+    assert status(register, pinning, replayed) == ("fail", "gpu001: bad (and 1 more of 2)")
+    only = tuple(one for one in signed.entries if one.record.item != ITEM)
+    replayed = dataclasses.replace(signed, entries=(*only, *failed, *again))
+    assert status(register, pinning, replayed)[0] == "fail"
+
+
+# ---- loads on several nodes: their parts side by side --------------------------------------------------------------------
+NODES = ["gpu001", "gpu002"]
+NODE_KEYS = {node: Ed25519PrivateKey.generate() for node in NODES}
+KEYS_OF = {**HOST_KEYS, **{node: HOST_KEYS[node] | {public_of(key)} for node, key in NODE_KEYS.items()}}
+PARTS = {node: kept_by(texts) for node, texts in swept(NODES).items()}
+AT = NOW - timedelta(hours=1)
+
+
+def part(node: str, content: bytes, **changes: Any) -> Identity:
+    digest = hashlib.sha256(content).hexdigest()
+    return said(node, **{"sha256": digest, "at": AT, "key": NODE_KEYS[node], **changes})
+
+
+SIGNED = [part(node, content) for node, content in PARTS.items()]
+FASTER = {node: kept_by(texts) for node, texts in swept(NODES, time_us=5.0).items()}
+
+
+@dataclasses.dataclass
+class Bench:
+    """A site that pins host keys, its log, and a folder of raw outputs."""
+
+    register: Register
+    plan: SmallPlan
+    contents: Contents
+    folder: Path
+
+    def judged(
+        self,
+        parts: Mapping[str, bytes],
+        signed: Sequence[Identity],
+        value: Mapping[str, Any] | None = None,
+        run: Mapping[str, Any] = OF_RUN,
+        more: Sequence[Entry] = (),
+    ) -> tuple[int, str, str]:
+        """(exit status, status of S066, why) with a record of S066 about these parts; the value is what they give unless given."""
+        raw = side_by_side(parts)
+        digest = hashlib.sha256(raw).hexdigest()
+        path = self.folder / raw_path(digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+        lab = plan_of("lab")
+        gpus = lab.devices[~lab.devices["name"].isin(["gpu003", "gpu004"])]
+        plan = dataclasses.replace(lab, site=self.plan.site, devices=gpus)
+        found = computed("S066.measured", "lab", plan, raw)
+        own = found.value if isinstance(found, Again) else {}
+        changes: dict[str, Any] = {
+            "value": json.loads(json.dumps(own if value is None else value)),
+            "raw": raw,
+        }
+
+        def changed(entry: Entry) -> Entry:
+            one = entry.record
+            if one.item != "S066.measured":
+                return entry
+            seen = (*(two for node in NODES for two in proven(node)), *signed)
+            configuration = {**one.configuration, **run}
+            made = dataclasses.replace(one, identities=seen, configuration=configuration, **changes)
+            return dataclasses.replace(entry, record=made)
+
+        entries = (*map(changed, self.contents.entries), *more)
+        contents = dataclasses.replace(self.contents, entries=entries)
+        reader = Reader(plan, self.folder)
+        verdict = judged(self.register, self.plan, contents, (), NOW, host_keys=KEYS_OF, from_raw=reader)
+        item = next(one for one in verdict.items if one.item == "S066.measured")
+        return verdict.exit_code, item.status, item.detail
+
+
+@pytest.fixture
+def bench(register: Register, pinning: SmallPlan, real_contents: Contents, tmp_path: Path) -> Bench:
+    return Bench(register, pinning, real_contents, tmp_path)
+
+
+def test_a_joined_result_counts_with_the_signature_of_each_of_its_nodes(bench: Bench) -> None:
+    assert bench.judged(PARTS, SIGNED)[1:] == ("pass", "1 of 1")
+
+
+@pytest.mark.parametrize(
+    ("signed", "why"),
+    [
+        ([], "gpu001 did not sign its result with its host key"),
+        (SIGNED[:1], "gpu002 did not sign its result with its host key"),
+        (
+            [SIGNED[0], part("gpu002", PARTS["gpu002"], key=NODE_KEYS["gpu001"])],
+            "no pinned host key of gpu002 signed it",
+        ),
+        ([SIGNED[0], part("gpu001", PARTS["gpu002"])], "gpu002 did not sign"),
+        ([SIGNED[0], part("gpu001", PARTS["gpu002"], about="gpu002")], "gpu002 did not sign"),
+        (
+            [SIGNED[0], part("gpu002", PARTS["gpu001"])],
+            "gpu002 did not sign its result with its host key: it was signed for another",
+        ),
+        ([SIGNED[0], part("gpu002", PARTS["gpu002"], nonce="cd" * 16)], "it was signed for another run"),
+        ([SIGNED[0], part("gpu002", PARTS["gpu002"], site="other")], "gpu002 of the site other"),
+        ([SIGNED[0], part("gpu002", PARTS["gpu002"], at=NOW - timedelta(days=9))], "it was signed at"),
+        ([SIGNED[0], part("gpu002", PARTS["gpu002"], namespace=CHALLENGE)], "no pinned host key of gpu002"),
+    ],
+    ids=[
+        "no signature",
+        "one of two",
+        "key of another node",
+        "part of another node",
+        "another name",
+        "another part",
+        "another run",
+        "another site",
+        "old",
+        "another purpose",
+    ],
+)
+def test_a_part_that_its_node_did_not_sign_is_unproven_by_name(
+    bench: Bench, signed: Sequence[Identity], why: str
+) -> None:
+    status, word, detail = bench.judged(PARTS, signed)
+    assert (status, word) == (1, "unproven")
+    assert why in detail
+
+
+def test_edited_parts_with_mended_digest_and_value_are_unproven(bench: Bench) -> None:
+    """The collector's key signs the record anew, with the value that the edited parts give; the nodes' keys are not there."""
+    status, word, detail = bench.judged({**PARTS, "gpu001": FASTER["gpu001"]}, SIGNED)
+    assert (status, word) == (1, "unproven")
+    assert "gpu001 did not sign its result with its host key: it was signed for another result" in detail
+
+
+def test_an_edited_value_is_a_failure(bench: Bench) -> None:
+    value = json.loads(json.dumps(computed("S066.measured", "lab", plan_of("lab"), side_by_side(PARTS)).value))  # type: ignore[union-attr]
+    status, word, detail = bench.judged(PARTS, SIGNED, value={**value, "all_reduce_mb_s": 1e6})
+    assert (status, word) == (1, "fail")
+    assert "it says all_reduce_mb_s 1e+06, its raw output gives" in detail
+
+
+def test_a_node_that_is_left_out_is_a_failure(bench: Bench) -> None:
+    one = {"gpu001": kept_by(swept(["gpu001"])["gpu001"])}
+    status, word, detail = bench.judged(one, [part("gpu001", one["gpu001"])])
+    assert (status, word) == (1, "fail")
+    assert "not in the job: gpu002" in detail
+
+
+def test_a_joined_run_counts_once(bench: Bench) -> None:
+    first = next(one for one in bench.contents.entries if one.record.item == "S066.measured")
+    used = dataclasses.replace(
+        first.record, configuration={**first.record.configuration, **OF_RUN}, result="FAILED", detail="bad"
+    )
+    status, word, detail = bench.judged(PARTS, SIGNED, more=[dataclasses.replace(first, line=0, record=used)])
+    assert (status, word) == (1, "fail")
+    status, word, detail = bench.judged(PARTS, SIGNED, run={RUN: {"id": "x", "nonce": ["a"]}})
+    assert (status, word, "it does not say of which run it is" in detail) == (1, "unproven", True)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b'{"parts": {}}', b'{"parts": {"gpu001": 3}}', b"[" * 100_000])
+def test_a_raw_output_without_parts_shows_no_signed_part(bench: Bench, raw: bytes) -> None:
+    digest = hashlib.sha256(raw).hexdigest()
+    (bench.folder / raw_path(digest)).parent.mkdir(parents=True)
+    (bench.folder / raw_path(digest)).write_bytes(raw)
+    record = next(one.record for one in bench.contents.entries if one.record.item == "S066.measured")
+    reader = Reader(plan_of("lab"), bench.folder)
+    said = reader.parts(bench.register.items["S066.measured"], dataclasses.replace(record, raw=raw))
+    assert "does not have the parts of its nodes" in str(said)

@@ -32,9 +32,10 @@ from validation.evidence.record import WORKLOAD, from_statement, to_statement
 from validation.evidence.store import Contents, Entry, KeyOwner
 from validation.facts import Answer, Facts
 from validation.register import Register
-from validation.runners import slurm, training
+from validation.runners import node_results, slurm, training
 from validation.runners.burn_in import BurnIn
 from validation.runners.nccl_tests import parsed
+from validation.runners.node_results import Kept
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
 
 H100_NODES, H100_GPUS = 1000, 8
@@ -101,11 +102,13 @@ def test_a_job_on_gpus_asks_for_all_of_them_and_one_rank_each(h100: Plan) -> Non
 def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
     said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = Job(7, "COMPLETED", "", "gpu001", "0:0", said + b"\n", 1.0)
+    done = Job(7, "COMPLETED", "", "gpu001", "0:0", b"", 1.0)
     monkeypatch.setattr(Slurm, "submit", lambda *_, **__: done)
+    kept = Kept(ranks={"gpu001": [said.decode()]})
+    monkeypatch.setattr(node_results, "collect", lambda *_: kept)
     made_of = jobs.sweep_collectives(lab, scheduler_of(Controller()))
     assert made_of.report is None
-    assert "job 7: read the report of the " in made_of.error
+    assert "gpu001: read what its ranks measured of the collectives" in made_of.error
 
 
 def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(lab: Plan) -> None:
@@ -497,24 +500,7 @@ def test_without_a_limit_what_a_node_must_reach_is_not_known(h100: Plan) -> None
 
 
 @pytest.mark.needs("torch")
-def test_transports_are_counted_from_nccls_log_and_joined_by_node() -> None:
+def test_transports_are_counted_from_nccls_log() -> None:
     from validation.workloads import collectives
 
     assert collectives.transports(NCCL_LOG) == {"P2P": 2, "SHM": 1, "NET/IB": 1}
-    ranks: list[dict[str, Any]] = [
-        {"host": "a", "transports": {"P2P": 2}},
-        {"host": "a", "transports": {"P2P": 1}},
-        {"host": "b"},
-    ]
-    rows = [
-        {"span": "node", "group": "a", "operation": "all_reduce", "busbw_mb_s": 3.0},
-        {"span": "node", "group": "a", "operation": "all_reduce", "busbw_mb_s": 9.0},
-        {"span": "node", "group": "b", "operation": "all_gather", "busbw_mb_s": 7.0},
-        {"span": "whole", "group": "whole", "operation": "all_reduce", "busbw_mb_s": 1.0},
-    ]
-    assert collectives.of_nodes(rows, ranks) == {
-        "a": {"busbw_mb_s": 9.0, "transports": {"P2P": 3}},
-        "b": {"busbw_mb_s": None, "transports": {}},
-    }
-    alone = collectives.of_nodes(rows[3:], ranks[:2])
-    assert alone["a"]["busbw_mb_s"] == 1.0

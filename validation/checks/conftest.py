@@ -27,10 +27,11 @@ from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
-from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners import ansible, node_results, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
+from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
-from validation.runners.reports import CollectivesReport, report_of
+from validation.runners.node_results import Kept, Run
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -48,6 +49,8 @@ ORDER = (
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
 acts on the nodes; then acts; last the jobs that measure, each alone on its nodes. The fire drill waits on a telemetry server
 and disturbs none of them."""
+SWEPT = "/var/tmp/bringup-collectives-"
+"""What the ranks of a sweep keep on their node, followed by the number of the job."""
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 
@@ -280,13 +283,20 @@ def sweep_sizes(largest_b: int) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; and the table of
-    nccl-tests on one node where they are installed."""
+    """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; the table of
+    nccl-tests on one node where they are installed; what each node kept and signed, for which run."""
 
     job: slurm.Job | None
     report: dict[str, Any] | None
     error: str
     nccl_tests: nvidias.Run | None = None
+    kept: Kept = field(default_factory=Kept)
+    run: Run | None = None
+
+    @property
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """What evidence says of the run."""
+        return self.run.configuration() if self.run else {}
 
 
 @pytest.fixture(scope="session")
@@ -297,7 +307,7 @@ def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
 
 def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     """Submit the collectives over all GPU nodes and wait for them."""
-    nodes = int((plan.devices["role"] == "gpu").sum())
+    names = burn_in_runner.gpu_nodes(plan)
     budget_s = plan.site.timeouts.collectives_s
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
@@ -305,20 +315,29 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     arguments += ["--spans", "node,leaf,whole", "--leaf", leaf_groups(plan)]
     if workload.computes_on == "cpu":  # proves that the measurement runs, no figure: fewer rounds do
         arguments += ["--iterations", "3", "--warm-up", "1"]
-    script = slurm.carried_script(COLLECTIVES, arguments, workload)
+    arguments += ["--results", f"{SWEPT}$SLURM_JOB_ID"]
+    run = node_results.begin(plan, "collectives")
+    script = slurm.carried_script(COLLECTIVES, arguments, workload) + run.step(f"{SWEPT}$SLURM_JOB_ID")
     if workload.computes_on == "gpu":
         script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node)
-    options = (*workload.options(nodes), "--job-name=bringup-collectives", f"--time={max(1, round(budget_s / 60))}")
+    options = (
+        *workload.options(len(names)),
+        "--job-name=bringup-collectives",
+        f"--time={max(1, round(budget_s / 60))}",
+    )
     try:
         job = scheduler.submit(script, *options, budget_s=budget_s)
     except DeviceError as error:
         return Sweep(None, None, str(error))
-    if not job.ok:
-        return Sweep(job, None, ended_badly(job))
+    jobs = dict.fromkeys(names, job.job_id)
+    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, run) if job.ok else Kept()
+    node_results.remove(scheduler.hosts, jobs, SWEPT)
+    if why := ended_badly(job) if not job.ok else "; ".join(kept.errors.values()):
+        return Sweep(job, None, why)
     try:
-        source = Source(f"job {job.job_id}", "read the report of the collectives")
-        report = report_of(CollectivesReport, job.output, source)
-        return Sweep(job, report, "", nvidias.parsed(job.output.decode(errors="replace")))
+        source = Source(f"job {job.job_id}", "join what the ranks of the collectives measured")
+        report = sweeps.joined(sweeps.ranks_of(kept.ranks), source)
+        return Sweep(job, report, "", nvidias.parsed(job.output.decode(errors="replace")), kept, run)
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
 

@@ -8,6 +8,7 @@ from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silen
 from validation.facts import Facts
 from validation.gpu_health import HEALTH, untold
 from validation.runners.burn_in import BurnIn
+from validation.runners.node_results import left_unsigned
 from validation.runners.slurm import Ran, Rank, workload_of
 
 SPARE_S = 1.0
@@ -56,7 +57,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     not_judged = [*verdict.not_judged(burn_in.report, subject), *untold(subject, node.data["gpus"])]
     value = {"hours": hours, "not_judged": not_judged, **result}
     left_open = [f"not judged: {text}" for text in not_judged]
-    left_open += [f"not signed by {subject}: {why}" for name, why in burn_in.unsigned.items() if name == subject]
+    left_open += left_unsigned(burn_in.kept.unsigned, [subject])
     good = "; ".join([f"{hours:.4f} h on {result['device']}, no fault", *left_open])
     return Outcome(
         not problems,
@@ -64,9 +65,9 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         "; ".join(problems) or good,
         unit="h",
         limit=limit,
-        identities=(*gpu_identities(node), *(one for name, one in burn_in.signed.items() if name == subject)),
-        raw=burn_in.raw.get(subject),
+        identities=(*gpu_identities(node), *(one for name, one in burn_in.kept.signed.items() if name == subject)),
+        raw=burn_in.kept.raw.get(subject),
         command=f"sbatch, job {burn_in.jobs.get(subject)}",
         measured_s=result["duration_s"],
-        configuration=ran.configuration(),
+        configuration={**ran.configuration(), **(burn_in.run.configuration() if burn_in.run else {})},
     )

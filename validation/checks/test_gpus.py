@@ -15,6 +15,7 @@ from validation.checks.conftest import Sweep
 from validation.collectives import links_of, of_node
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
+from validation.runners.node_results import left_unsigned
 from validation.runners.slurm import Ran, Rank, workload_of
 
 GONE = ("GPU-LOST", "GPU-HANG", "GPU-IDENTITY")
@@ -275,15 +276,19 @@ def test_nccl_joins_the_gpus_of_a_node_over_nvlink(
     found, least = of_node(links_of(plan), told, workload.ranks_per_node, float(least_pct.value))
     problems = [*workload.mismatches(1, ran, "nccl"), *found]
     busbw = told["busbw_mb_s"] / 1e3 if told and told["busbw_mb_s"] is not None else None
-    source = f"{least_pct.source}; {least_pct.value:g} % of what NVLink allows (network/expected.py)"
+    source = (
+        f"plan nvlink_busbw_gb_s: {least_pct.value:g} % of what NVLink allows (network/expected.py); {least_pct.source}"
+    )
+    left_open = [f"; {text}" for text in left_unsigned(collectives.kept.unsigned, [subject])]
     return Outcome(
         not problems,
         {"busbw_gb_s": busbw, **(told or {}), "nvlink_joins": least is not None},
-        "; ".join(problems) or f"all-reduce of {len(each)} GPUs {busbw:.1f} GB/s over {', '.join(told['transports'])}",
+        "; ".join(problems)
+        or f"all-reduce of {len(each)} GPUs {busbw:.1f} GB/s over {', '.join(told['transports'])}{''.join(left_open)}",
         unit="GB/s",
         limit=Limit(round(least, 3), "GB/s", source) if least is not None else None,
-        identities=gpu_identities(node),
-        raw=collectives.job.output,
+        identities=(*gpu_identities(node), *(one for name, one in collectives.kept.signed.items() if name == subject)),
+        raw=collectives.kept.raw.get(subject),
         command=f"sbatch, job {collectives.job.job_id}",
-        configuration=ran.configuration(),
+        configuration={**ran.configuration(), **collectives.configuration},
     )

@@ -2,12 +2,11 @@
 
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from capacity.model import Plan
 from network.drivers.errors import DeviceError
+from validation import readings
 from validation.check import Limit, Outcome, check, site_limit
 from validation.checks.conftest import SlurmNodes, Sweep
 from validation.collectives import compared, expected, gpu_named, links_of
@@ -15,6 +14,7 @@ from validation.collectives import problems as bandwidth_problems
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
+from validation.runners.node_results import left_unsigned, side_by_side
 from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
@@ -219,7 +219,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         return Outcome(False, None, collectives.error, limit=limit, identities=found)
     report, workload = collectives.report, workload_of(plan)
     rows, gpu = report["rows"], workload.computes_on == "gpu"
-    best = max((row["algbw_mb_s"] for row in rows if _whole_reduce(row)), default=None)
+    best = readings.all_reduce_mb_s(rows)
     ran = Ran(report["device"], report["backend"], report["world_size"], tuple(map(Rank.of, report["ranks"])))
     absent = sorted(set(names) - {rank.host for rank in ran.each})
     links = links_of(plan) if gpu else None
@@ -244,6 +244,7 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         "links": asdict(links) if links else None,
     }
     left_open = [
+        *left_unsigned(collectives.kept.unsigned, names),
         *(["bus bandwidth not judged: limits.collectives_busbw_pct is not set"] if links and not least_pct else []),
         *([compared_with] if compared_with else []),
     ]
@@ -257,12 +258,8 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         "; ".join(problems or [good, *left_open]),
         unit="MB/s",
         limit=Limit(limit.value, limit.unit, limit.source),
-        identities=found,
-        raw=collectives.job.output,
+        identities=(*found, *collectives.kept.signed.values()),
+        raw=side_by_side(collectives.kept.raw, output=collectives.job.output.decode(errors="replace")),
         command=f"sbatch, job {collectives.job.job_id}",
-        configuration=ran.configuration(),
+        configuration={**ran.configuration(), **collectives.configuration},
     )
-
-
-def _whole_reduce(row: Mapping[str, Any]) -> bool:
-    return bool(row["operation"] == "all_reduce" and row["span"] == "whole")

@@ -1,15 +1,16 @@
-"""A node's signature on the result of its own load, by its SSH host key.
+"""A node's signature on its own part of a load's result, by its SSH host key.
 
-    message = message_of(site, device, at, sha256)         # what the node signs, with `ssh-keygen -Y sign -n result@bringup`
-    why = why_unsigned(record, site, keys)                 # '' or why the node itself did not sign what the record rests on
+    message = message_of(site, device, run, nonce, at, sha256)      # what the node signs: ssh-keygen -Y sign -n result@bringup
+    why = why_unsigned(record, site, keys, parts)                   # '' or which node did not sign its part, and why
 
-In: a record, the name of its site, the pinned host keys of its subject. The signature is an identity of the record on the channel
-`result-signature`; it counts for no other purpose. The message names site, device and the SHA-256 of the result, which is the
-record's raw output. So a node signs for itself alone, and a collector cannot sign in its place.
+In: a record, the name of its site, the pinned host keys of each device, the parts of its raw output. The signatures are
+identities of the record on the channel `result-signature`; they count for no other purpose. A message names site, device, run and
+its nonce, time and the SHA-256 of the part. So a node signs for itself alone, no collector can sign in its place, and what was
+signed for one run, or on one site, shows nothing of another.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from validation.evidence.mode import PINNED, Identity
@@ -20,24 +21,28 @@ from validation.evidence.strict import Refused, moment
 NAMESPACE = "result@bringup"
 """Namespace of the signatures (ssh-keygen -Y sign -n): a signed challenge is no signed result."""
 CHANNEL = "result-signature"
-ITEMS = frozenset({"S034.measured"})
-"""Items whose load keeps a result on each node; those of jobs over several nodes have one result of all (docs/threat-model.md)."""
-MAX_AGE = timedelta(days=1)
-"""Between a node's signature and the end of its record: the check judges what it has just collected. A choice of ours."""
+RUN = "run"
+"""The part of a record's configuration that says for which run the nodes signed: id and nonce."""
+OF_ITS_SUBJECT = frozenset({"S034.measured", "S151.measured"})
+"""Items about one node: their raw output is what that node signed."""
+JOINED = frozenset({"S066.measured"})
+"""Items about a load on several nodes: their raw output holds the parts that the nodes signed, side by side (from_raw.py)."""
+ITEMS = OF_ITS_SUBJECT | JOINED
+MAX_AGE = timedelta(days=7)
+"""Between a node's signature and the end of its record: a load of days is collected when somebody looks. A choice of ours."""
 SKEW = timedelta(minutes=5)
 """By how much clocks of node and collector may differ; as in the verdict."""
 
-_MESSAGE = re.compile(r"bringup result 1\nsite ([^\n]*)\ndevice ([^\n]*)\nat ([^\n]*)\nsha256 ([0-9a-f]{64})\n")
+Part = tuple[str, str]
+"""A device, and the SHA-256 of its part of a result."""
+_MESSAGE = re.compile(
+    r"bringup result 2\nsite ([^\n]*)\ndevice ([^\n]*)\nrun ([^\n]*)\nnonce ([0-9a-f]{32})\nat ([^\n]*)\nsha256 ([0-9a-f]{64})\n"
+)
 
 
-def head_of(site: str, device: str) -> str:
-    """The first lines of a message; the node adds time and SHA-256."""
-    return f"bringup result 1\nsite {site}\ndevice {device}\n"
-
-
-def message_of(site: str, device: str, at: datetime, sha256: str) -> str:
+def message_of(site: str, device: str, run: str, nonce: str, at: str, sha256: str) -> str:
     """What a node signs."""
-    return f"{head_of(site, device)}at {at.isoformat()}\nsha256 {sha256}\n"
+    return f"bringup result 2\nsite {site}\ndevice {device}\nrun {run}\nnonce {nonce}\nat {at}\nsha256 {sha256}\n"
 
 
 def signed_result(device: str, message: str, signature: str) -> Identity:
@@ -45,14 +50,34 @@ def signed_result(device: str, message: str, signature: str) -> Identity:
     return Identity(device, CHANNEL, enrolled=PINNED, message=message, signature=signature)
 
 
-def faults(said: Identity, site: str, device: str, sha256: str, at: datetime, keys: Collection[str]) -> str:
-    """Why this is not the device's signature on this result, made shortly before ``at``; '' if it is."""
+def nonce_of(record: Record) -> str:
+    """The nonce of the run that a record is about; '' for a record that names none."""
+    nonce = record.configuration.get(RUN, {}).get("nonce")
+    return nonce if isinstance(nonce, str) else ""
+
+
+def first_uses(records: Iterable[tuple[int, Record]]) -> dict[tuple[str, str, str], int]:
+    """For (item, subject, nonce) the line of the first record about it. In: (line, record)."""
+    found: dict[tuple[str, str, str], int] = {}
+    for line, record in records:
+        if record.item in ITEMS and (nonce := nonce_of(record)):
+            key = (record.item, record.subject, nonce)
+            found[key] = min(line, found.get(key, line))
+    return found
+
+
+def faults(
+    said: Identity, *, site: str, device: str, nonce: str, sha256: str, at: datetime, keys: Collection[str]
+) -> str:
+    """Why this is not the device's signature on this part of this run, made shortly before ``at``; '' if it is."""
     found = _MESSAGE.fullmatch(said.message)
     if found is None:
         return "its message is no signed result"
-    named_site, named, made, digest = found.groups()
+    named_site, named, run, run_nonce, made, digest = found.groups()
     if (named_site, named) != (site, device):
         return f"it was signed for {named} of the site {named_site}, and the result is about {device} of {site}"
+    if run_nonce != nonce:
+        return f"it was signed for another run ({run[:60]})"
     if digest != sha256:
         return "it was signed for another result"
     try:
@@ -66,10 +91,26 @@ def faults(said: Identity, site: str, device: str, sha256: str, at: datetime, ke
     return ""
 
 
-def why_unsigned(record: Record, site: str, keys: Collection[str]) -> str:
-    """Why the record's subject did not itself sign its raw output; '' if it did."""
-    found = [one for one in record.identities if one.channel == CHANNEL and one.device == record.subject]
-    if not found:
-        return f"{record.subject} did not sign its result with its host key"
-    why = [faults(one, site, record.subject, record.raw_sha256, record.ended, keys) for one in found]
-    return "" if "" in why else f"{record.subject} did not sign its result with its host key: {why[0]}"
+def why_unsigned(
+    record: Record, site: str, keys: Mapping[str, Collection[str]], parts: Iterable[Part] | None = None
+) -> str:
+    """Which device did not itself sign its part, and why; '' if all did. parts: None for the subject and its raw output."""
+    nonce = nonce_of(record)
+    for device, sha256 in [(record.subject, record.raw_sha256)] if parts is None else parts:
+        found = [one for one in record.identities if one.channel == CHANNEL and one.device == device]
+        why = [
+            faults(
+                one,
+                site=site,
+                device=device,
+                nonce=nonce,
+                sha256=sha256,
+                at=record.ended,
+                keys=keys.get(device, frozenset()),
+            )
+            for one in found
+        ]
+        if "" not in why:
+            said = f": {why[0]}" if why else ""
+            return f"{device} did not sign its result with its host key{said}"
+    return ""

@@ -14,51 +14,45 @@ from network.drivers import answers
 from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Source, Whole
 
 
+class Measured(TypedDict):
+    """What a row of a sweep is about."""
+
+    type: Line
+    operation: Line
+    size_b: Whole
+
+
+class SpanOfRank(TypedDict):
+    """What a rank measured in its group of a span; the first rank of the group says what each time is about."""
+
+    span: Line
+    group: Line
+    size: Whole
+    time_us: list[Number]
+    wrong: list[Whole]
+    rows: NotRequired[list[Measured]]
+
+
 @with_config(EXTRA_KEYS_STAY)
-class RankOn(TypedDict):
-    """On what a rank computed: 'cpu' or the GPU's name, and the GPU's UUID as NVML writes it."""
+class CollectivesRank(TypedDict):
+    """One rank of workloads/collectives.py: 'cpu' or the GPU's name, the GPU's UUID as NVML writes it, what it measured."""
 
     rank: Whole
     host: Line
     device: Line
     uuid: Line
-
-
-@with_config(EXTRA_KEYS_STAY)
-class Row(TypedDict):
-    """One operation at one size: the slowest group of a span."""
-
-    span: Line
-    group: Line
-    type: Line
-    operation: Line
-    size_b: Whole
-    ranks: Whole
-    time_us: Number
-    algbw_mb_s: Number
-    busbw_mb_s: Number
-    slowest_rank: Whole
-    wrong_ranks: list[Whole]
-    correct: Flag
-
-
-class NodeCollectives(TypedDict):
-    """A node by itself: its best all-reduce, and over what NCCL connected its ranks."""
-
-    busbw_mb_s: Number | None
-    transports: dict[Line, Whole]
-
-
-@with_config(EXTRA_KEYS_STAY)
-class CollectivesReport(TypedDict):
-    """Of workloads/collectives.py."""
-
     backend: Line
-    device: Line
+    torch: Line
     world_size: Whole
-    ranks: list[RankOn]
-    rows: list[Row]
-    nodes: NotRequired[dict[Line, NodeCollectives]]
+    iterations: Whole
+    transports: dict[Line, Whole]
+    spans: list[SpanOfRank]
+
+
+class CollectivesPrinted(TypedDict):
+    """What rank 0 of workloads/collectives.py prints where the ranks write no files."""
+
+    ranks: list[CollectivesRank]
 
 
 class FirstWrong(TypedDict):
@@ -176,7 +170,7 @@ class BurnInResult(TypedDict):
     torch: NotRequired[Line]
 
 
-Report = TypeVar("Report", CollectivesReport, BurnInResult)
+Report = TypeVar("Report", CollectivesRank, CollectivesPrinted, BurnInResult)
 
 
 def report_of(shape: type[Report], output: bytes, source: Source) -> dict[str, Any]:

@@ -11,11 +11,13 @@ that every result is exact in float32 and bfloat16 at any number of ranks; each 
 a maximum, a rank left out and a rank counted twice show. send_recv goes to the rank that many further as a node has, on the same
 rail, and comes from the one before; within a node it goes to the next.
 
-Prints one JSON object on rank 0; `rows` has for each span, type, operation and size (bytes, counted as nccl-tests does: the larger
-of input and output of one rank) the slowest group: time, algbw = size / time, and busbw = algbw times the factor of nccl-tests'
-PERFORMANCE.md: all_reduce 2(n-1)/n, broadcast and send_recv 1, the others (n-1)/n; the median busbw of all groups; the slowest
-rank; and the ranks with a wrong result. `nodes` has for each host its best all-reduce among its own ranks, and over what its NCCL
-connected them (P2P, SHM, NET/IB, NET/Socket; NCCL_DEBUG's "via"): {"busbw_mb_s", "transports": {name: channels}}.
+Each rank tells what it measured itself: "spans" has for each span the name and size of its group, and for each type, operation and
+message size, in the same order in all groups, the microseconds that it took and whether its result was right ("wrong": the numbers
+of those that were not). The first rank of a group also has the "rows" that these are about, with the size in bytes counted as
+nccl-tests does: the larger of input and output of one rank. "transports": over what NCCL connected the rank (P2P, SHM, NET/IB,
+NET/Socket; NCCL_DEBUG's "via"), and how many channels. runners/collectives.py joins what the ranks tell.
+
+With --results each rank writes rank-N.json into that folder on its node; without it rank 0 prints {"ranks": [each rank's]}.
 Standard library and torch only, so that it can be copied to a node alone.
 """
 
@@ -25,7 +27,6 @@ import os
 import re
 import shutil
 import socket
-import statistics
 import sys
 import tempfile
 import time
@@ -41,7 +42,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ITERATIONS, WARM_UP = 20, 5
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 SPANS = ("node", "leaf", "whole")
@@ -53,7 +54,8 @@ CHUNK = 1 << 24
 """Elements that are filled or compared at a time."""
 VIA = re.compile(r"Channel \d+(?:/\d+)? ?: .* via (P2P|SHM|NET/[A-Za-z]+)")
 """A connection in NCCL's log, subsystem INIT (transport/p2p.cc, shm.cc, net.cc of NCCL)."""
-Row = dict[str, Any]
+Row = tuple[float, bool, dict[str, Any]]
+"""Microseconds that a rank took, whether its result was right, and what was measured: type, operation, size_b."""
 Value = Callable[[Tensor], Tensor]
 """The whole numbers that elements have, from the numbers of the elements."""
 
@@ -184,16 +186,9 @@ def prepare(operation: str, count: int, group: Group, device: torch.device, kind
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 
 
-def factor(operation: str, world: int) -> float:
-    """busbw / algbw, after nccl-tests' PERFORMANCE.md."""
-    if operation in ("broadcast", "send_recv"):
-        return 1.0
-    return 2 * (world - 1) / world if operation == "all_reduce" else (world - 1) / world
-
-
 # ---- measurement -----------------------------------------------------------------------------------------------------
 def measure(operation: str, size_b: int, kind: str, rounds: tuple[int, int], group: Group, device: torch.device) -> Row:
-    """One row of a group. rounds: (timed, before them). Times in microseconds; bandwidths in MB/s (10^6 bytes)."""
+    """What this rank took for one row of its group. rounds: (timed, before them)."""
     timed, warm_up = rounds
     element_b = torch.empty((), dtype=TYPES[kind]).element_size()
     count = max(size_b // element_b // group.size, 1) * group.size
@@ -211,25 +206,7 @@ def measure(operation: str, size_b: int, kind: str, rounds: tuple[int, int], gro
         work.run()
     _wait(device)
     took_s = (time.perf_counter() - begin) / timed
-    mine = torch.tensor([took_s, float(right)], dtype=torch.float64, device=device)
-    everyone = [torch.empty_like(mine) for _ in group.ranks]
-    dist.all_gather(everyone, mine, group=group.handle)
-    table = torch.stack(everyone).cpu().tolist()
-    slowest = max(range(group.size), key=lambda place: table[place][0])
-    time_s, actual_b = table[slowest][0], count * element_b
-    algbw = actual_b / time_s / 1e6
-    return {
-        "group": group.name,
-        "ranks": group.size,
-        "type": kind,
-        "operation": operation,
-        "size_b": actual_b,
-        "time_us": round(time_s * 1e6, 1),
-        "algbw_mb_s": round(algbw, 3),
-        "busbw_mb_s": round(algbw * factor(operation, group.size), 3),
-        "slowest_rank": group.ranks[slowest],
-        "wrong_ranks": [group.ranks[place] for place, (_, good) in enumerate(table) if not good],
-    }
+    return round(took_s * 1e6, 3), right, {"type": kind, "operation": operation, "size_b": count * element_b}
 
 
 def _wait(device: torch.device) -> None:
@@ -251,31 +228,9 @@ def groups_of(
     return [(one, tuple(ranks)) for one, ranks in found.items()], list(found).index(name(hosts[rank]))
 
 
-def worst(rows: Sequence[Row]) -> list[Row]:
-    """For each type, operation and size the row of the slowest group, with what the others had."""
-    alike: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:  # groups of different sizes round a message size differently
-        place = (row["span"], row["type"], row["operation"], row["number"])
-        alike.setdefault(place, []).append(row)
-    found = []
-    for same in alike.values():
-        slowest = min(same, key=lambda row: row["busbw_mb_s"])
-        wrong = sorted({rank for row in same for rank in row["wrong_ranks"]})
-        found.append(
-            {
-                **{key: value for key, value in slowest.items() if key != "number"},
-                "groups": len(same),
-                "median_busbw_mb_s": round(statistics.median(row["busbw_mb_s"] for row in same), 3),
-                "wrong_ranks": wrong,
-                "correct": not wrong,
-            }
-        )
-    return found
-
-
-def sweep(options: argparse.Namespace, hosts: Sequence[str], device: torch.device) -> list[Row]:
-    """All rows that this rank's groups are the leader of."""
-    rank, rows = dist.get_rank(), list[Row]()
+def sweep(options: argparse.Namespace, hosts: Sequence[str], device: torch.device) -> list[dict[str, Any]]:
+    """What this rank measured in its group of each span."""
+    rank, found = dist.get_rank(), list[dict[str, Any]]()
     leaf = {host: f"leaf group {n}" for n, one in enumerate(options.leaf.split(";"), 1) for host in one.split()}
     per_node = max(hosts.count(host) for host in set(hosts))
     seen: list[list[tuple[int, ...]]] = []
@@ -289,9 +244,17 @@ def sweep(options: argparse.Namespace, hosts: Sequence[str], device: torch.devic
         if len(ranks) > 1:
             handle = None if len(ranks) == len(hosts) else dist.new_group(list(ranks), use_local_synchronization=True)
             group = Group(name, ranks, ranks.index(rank), per_node, handle)
-            rows += [{"span": span, **row} for row in measured(options, group, device)]
+            rows = list(measured(options, group, device))
+            told = {
+                "span": span,
+                "group": name,
+                "size": len(ranks),
+                "time_us": [time_us for time_us, _, _ in rows],
+                "wrong": [number for number, (_, right, _) in enumerate(rows) if not right],
+            }
+            found.append(told | ({"rows": [row for _, _, row in rows]} if group.mine == 0 else {}))
         dist.barrier()
-    return rows
+    return found
 
 
 def transports(log: str) -> dict[str, int]:
@@ -299,28 +262,19 @@ def transports(log: str) -> dict[str, int]:
     return dict(Counter(found[1] for line in log.splitlines() if (found := VIA.search(line))))
 
 
-def of_nodes(rows: Sequence[Row], ranks: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """For each host the best all-reduce of its own ranks, and what its ranks say of their transports."""
-    hosts = dict.fromkeys(one["host"] for one in ranks)
-    found: dict[str, dict[str, Any]] = {host: {"busbw_mb_s": None, "transports": {}} for host in hosts}
-    for row in rows:
-        host = row["group"] if row["span"] == "node" else next(iter(hosts)) if len(hosts) == 1 else None
-        if host is not None and row["operation"] == "all_reduce":
-            found[host]["busbw_mb_s"] = max(row["busbw_mb_s"], found[host]["busbw_mb_s"] or 0.0)
-    for one in ranks:
-        counted = Counter(found[one["host"]]["transports"])
-        counted.update(one.get("transports", {}))
-        found[one["host"]]["transports"] = dict(counted)
-    return found
-
-
 def measured(options: argparse.Namespace, group: Group, device: torch.device) -> Iterator[Row]:
-    """The rows of a group, for its first rank; `number` says which measurement it is."""
-    cells = product(options.types.split(","), options.operations.split(","), options.sizes.split(","))
-    for number, (kind, operation, size) in enumerate(cells):
-        row = measure(operation, int(size), kind, (options.iterations, options.warm_up), group, device)
-        if group.mine == 0:
-            yield {**row, "number": number}
+    """The rows of a group, in the order of types, operations and sizes."""
+    for kind, operation, size in product(
+        options.types.split(","), options.operations.split(","), options.sizes.split(",")
+    ):
+        yield measure(operation, int(size), kind, (options.iterations, options.warm_up), group, device)
+
+
+def folder_of(text: str) -> Path:
+    """The folder of results, made where it is not there; $NAME stands for a variable."""
+    folder = Path(os.path.expandvars(text))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def everyone(mine: dict[str, Any]) -> list[dict[str, Any]]:
@@ -339,6 +293,7 @@ def main() -> int:
     parser.add_argument("--leaf", default="", help="hosts of each leaf group, groups apart by semicolons")
     parser.add_argument("--iterations", type=int, default=ITERATIONS, help="rounds that are timed together")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="rounds before them, at least 1")
+    parser.add_argument("--results", default="", help="folder for what each rank tells; $NAME stands for a variable")
     parser.add_argument("--timeout-s", type=int, default=120, help="a collective that takes longer ends the job")
     parser.add_argument(
         "--computes-on",
@@ -369,26 +324,27 @@ def main() -> int:
         "device": torch.cuda.get_device_name(device) if gpu else "cpu",
         "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}" if gpu else "",  # as NVML writes it
     }
-    mine = sweep(options, [one["host"] for one in everyone(me)], device)
-    ranks = everyone({**me, "transports": transports(log.read_text(errors="replace")) if log.exists() else {}})
+    spans = sweep(options, [one["host"] for one in everyone(me)], device)
+    mine = {
+        "schema_version": SCHEMA_VERSION,
+        **me,
+        "backend": dist.get_backend(),
+        "torch": torch.__version__,
+        "world_size": dist.get_world_size(),
+        "iterations": options.iterations,
+        "transports": transports(log.read_text(errors="replace")) if log.exists() else {},
+        "spans": spans,
+    }
     shutil.rmtree(log.parent, ignore_errors=True)
-    gathered: list[list[Row]] | None = [[]] * dist.get_world_size() if dist.get_rank() == 0 else None
-    dist.gather_object(mine, gathered)
-    correct = torch.tensor([int(all(not row["wrong_ranks"] for row in mine))], device=device)
+    if options.results:
+        (folder_of(options.results) / f"rank-{dist.get_rank():06d}.json").write_text(json.dumps(mine))
+    else:
+        gathered: list[dict[str, Any]] | None = [{}] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object(mine, gathered)
+        if gathered is not None:
+            print(json.dumps({"ranks": gathered}), flush=True)
+    correct = torch.tensor([int(not any(one["wrong"] for one in spans))], device=device)
     dist.all_reduce(correct, op=dist.ReduceOp.MIN)
-    if gathered is not None:
-        report = {
-            "schema_version": SCHEMA_VERSION,
-            "backend": dist.get_backend(),
-            "device": me["device"],
-            "torch": torch.__version__,
-            "world_size": dist.get_world_size(),
-            "ranks": ranks,
-            "iterations": options.iterations,
-            "rows": worst([row for rows in gathered for row in rows]),
-            "nodes": of_nodes([row for rows in gathered for row in rows], ranks),
-        }
-        print(json.dumps(report), flush=True)
     dist.destroy_process_group()
     return 0 if correct.item() else 1
 
