@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.model import Plan
+from capacity.storage.load import checkpoint_load
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
 from validation import burn_in, readings
@@ -26,6 +27,7 @@ from validation.collectives import links_of, of_node
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
+from validation.facts.storage_acts import PHASES, rates
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
@@ -286,6 +288,19 @@ def _side_by_side(raw: bytes) -> Mapping[str, str]:
     return parts
 
 
+def _absent(texts: Mapping[str, str], plan: Plan) -> list[str]:
+    """The GPU nodes of the plan that have no part, as a fault."""
+    absent = sorted(set(plan.devices.loc[plan.devices["role"] == "gpu", "name"]) - set(texts))
+    return [f"not in the job: {', '.join(absent)}"] if absent else []
+
+
+def _writes(raw: bytes, subject: str, plan: Plan) -> Again:
+    """The rates of all nodes together, and the rate that the plan asks for."""
+    texts = _side_by_side(raw)
+    value = {phase: rate.plain() for phase, rate in zip(PHASES, rates(texts), strict=True)}
+    return Again(value, _absent(texts, plan), checkpoint_load(plan.site).write_gb_s)
+
+
 def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
     """What the ranks of a sweep measured, from the parts of their nodes."""
     return sweeps.ranks_of({node: json.loads(text)["ranks"] for node, text in texts.items()})
@@ -295,8 +310,7 @@ def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
     """The whole sweep joined again. Faults: GPU nodes without a part, and wrong results."""
     texts = _side_by_side(raw)
     report = sweeps.joined(_ranks(texts), Source(subject, "join what the ranks of the collectives measured"))
-    absent = sorted(set(plan.devices.loc[plan.devices["role"] == "gpu", "name"]) - set(texts))
-    faults = [f"not in the job: {', '.join(absent)}"] if absent else []
+    faults = _absent(texts, plan)
     wrong = sorted({rank for row in report["rows"] for rank in row["wrong_ranks"]})
     faults += [f"wrong results of ranks {', '.join(map(str, wrong[:MOST_NAMED]))}"] if wrong else []
     value = {key: report[key] for key in ("world_size", "backend", "device", "rows")}
@@ -360,6 +374,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S066.measured": _sweep,
     "S086.observed": _share,
     "S088.observed": _imbalance,
+    "S124.measured": _writes,
     "S125.applied": _storage_links,
     "S143.applied": _recap,
     "S144.observed": _offset,
@@ -381,7 +396,28 @@ def _digests(raw: bytes) -> list[Part]:
     return [(node, hashlib.sha256(text.encode()).hexdigest()) for node, text in _side_by_side(raw).items()]
 
 
-PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {"S066.measured": _digests}
+def _trained(raw: bytes) -> list[Part]:
+    """What nodes signed of a training; ValueError where the events that are judged are others."""
+    recording = Recording.from_json(raw)
+    if why := story.unlike_parts(recording):
+        raise ValueError(why)
+    parts = [part for run in recording.parts.values() for part in run.items()]
+    if not parts:
+        raise ValueError("it has none")
+    return [(node, hashlib.sha256(text.encode()).hexdigest()) for node, text in parts]
+
+
+PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
+    "S066.measured": _digests,
+    "S124.measured": _digests,
+    "S176.measured": _trained,
+    "S177.observed": _trained,
+    "S179.measured": _trained,
+    "S179.observed": _trained,
+    "S181.measured": _trained,
+    "S186.measured": _trained,
+    "S188.measured": _trained,
+}
 """By joined item (evidence.results), the parts of a raw output that nodes have to have signed, each with its node."""
 OF_THE_WHOLE_NODE = (
     "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"
@@ -398,7 +434,6 @@ NOT_FROM_RAW: Mapping[str, str] = {
     "S033.applied": OF_THE_WHOLE_NODE,
     "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
     "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
-    "S124.measured": "times of the nodes, written beside the plan's rate",
     "S141.applied": OF_THE_WHOLE_NODE,
     "S148.applied": OF_THE_WHOLE_NODE,
     "S151.applied": OF_THE_WHOLE_NODE,

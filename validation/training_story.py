@@ -4,6 +4,7 @@ Pure functions of a Recording (validation/runners/training.py). Times in the res
 what happened before it is negative.
 """
 
+import json
 import math
 import statistics
 from collections.abc import Container, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from validation.runners.slurm import Ran, Rank
-from validation.runners.training import Recording
+from validation.runners.training import Recording, events_of
 
 SCHEMA_VERSION = 1
 STRAGGLER = 1.5
@@ -78,6 +79,48 @@ def numbers(recording: Recording, run: str) -> dict[tuple[int, int], tuple[str, 
         for rank in ranks(recording, run)
         for e in events(recording, run, "step", rank)
     }
+
+
+def unlike_parts(recording: Recording) -> str:
+    """In what the events of a recording differ from those that nodes signed, by run, rank and attempt; '' where in nothing.
+
+    Of a run that lost a node, what that node wrote before is left out: it could not sign it any more.
+    """
+    signed: dict[tuple[str, str, int], tuple[str, list[Event]]] = {}
+    for run, parts in recording.parts.items():
+        for node, text in parts.items():
+            for file in json.loads(text)["ranks"]:
+                for key, found in _attempts(run, events_of(file)).items():
+                    if host_of(found) != node or key in signed:
+                        return f"run {run}: {node} signed rank {key[1]}, attempt {key[2]}, which was not its own"
+                    signed[key] = (node, found)
+    for run, ranks_ in recording.metrics.items():
+        told = {key: found for events_ in ranks_.values() for key, found in _attempts(run, events_).items()}
+        last = max((attempt for _, _, attempt in told), default=0)
+        for key, found in told.items():
+            lost = run == "interrupted" and key[2] < last and host_of(found) == recording.outage.get("victim")
+            if lost:
+                continue
+            if key not in signed:
+                return f"run {run}: no node signed rank {key[1]}, attempt {key[2]}"
+            if signed[key][1] != found:
+                return f"run {run}: rank {key[1]}, attempt {key[2]} is not what {signed[key][0]} signed"
+        if missing := sorted(key for key in signed if key[0] == run and key not in told):
+            return f"run {run}: rank {missing[0][1]}, attempt {missing[0][2]} was signed and is left out"
+    return ""
+
+
+def _attempts(run: str, written: Sequence[Event]) -> dict[tuple[str, str, int], list[Event]]:
+    """Events by run, rank and attempt."""
+    found: dict[tuple[str, str, int], list[Event]] = {}
+    for event in written:
+        found.setdefault((run, str(event["rank"]), int(event["attempt"])), []).append(event)
+    return found
+
+
+def host_of(written: Sequence[Event]) -> str:
+    """The node on which an attempt of a rank says that it ran; '' where it does not say it."""
+    return next((str(event["host"]) for event in written if event["event"] == "start"), "")
 
 
 # ---- comparison ------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
+from capacity.model import Plan
 from inventory.findings import Finding
 from inventory.site import Site
 from tests.plans import plan_of
@@ -25,11 +26,12 @@ from validation.evidence.channels import NAMESPACE, Ledger, challenge
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
+from validation.facts.node_results import side_by_side
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, Again, computed
 from validation.register import Item, site_value
-from validation.runners.node_results import side_by_side
 from validation.runners.slurm_trials import Preemption
+from validation.runners.training import Recording
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
@@ -196,7 +198,7 @@ def judged(*given: Any, **rest: Any) -> Verdict:
     return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
 
 
-PLANNED = {"plan supplies": 2}
+PLANNED = {"plan supplies": 2, "plan checkpoint_write_gb_s": 1.0}
 """Limits that plan and catalogue give, as the lab has them; `details` puts that of the subject's own plan in."""
 
 
@@ -281,6 +283,36 @@ def kept_by(texts: Sequence[str]) -> bytes:
     return json.dumps({"ranks": list(texts), "samples": ""}, indent=1).encode()
 
 
+def with_parts(recording: Recording) -> Recording:
+    """The recording with what its nodes sign: by run and node the events of the attempts that ran there, but those of a node that
+    lost its power."""
+    parts: dict[str, dict[str, str]] = {}
+    for run, ranks in recording.metrics.items():
+        files: dict[tuple[str, str], list[str]] = {}
+        for rank, events in ranks.items():
+            hosts = {event["attempt"]: event["host"] for event in events if event["event"] == "start"}
+            for event in events:
+                files.setdefault((hosts[event["attempt"]], rank), []).append(json.dumps(event))
+        for (node, _), lines in files.items():
+            if (run, node) != ("interrupted", recording.outage.get("victim")):
+                parts.setdefault(run, {}).setdefault(node, "")
+                before = json.loads(parts[run][node])["ranks"] if parts[run][node] else []
+                parts[run][node] = kept_by([*before, "\n".join(lines) + "\n"]).decode()
+    return dataclasses.replace(recording, parts=parts)
+
+
+def pinned_to(plan: Plan, folder: Path, keys: Mapping[str, Ed25519PrivateKey]) -> Plan:
+    """The plan of a site whose known_hosts pins these keys of its nodes."""
+    rows = plan.addresses[plan.addresses["network"] == "provisioning"]
+    address = {device: one.split("/")[0] for device, one in zip(rows["device"], rows["address"], strict=True)}
+    lines = [f"{address[node]} ssh-ed25519 {public_of(key)}\n" for node, key in keys.items()]
+    (folder / "known_hosts").write_text("".join(lines))
+    changes = {"host_keys": PINNED, "known_hosts": str(folder / "known_hosts")}
+    ssh = plan.site.credentials.ssh.model_copy(update=changes)
+    credentials = plan.site.credentials.model_copy(update={"ssh": ssh})
+    return dataclasses.replace(plan, site=plan.site.model_copy(update={"credentials_given": credentials}))
+
+
 @functools.cache
 def raw_of(item: str, subject: str) -> bytes:
     """A sound raw output of a check on the lab, from which the gate computes the value again."""
@@ -290,6 +322,9 @@ def raw_of(item: str, subject: str) -> bytes:
     gpus = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
     if item == "S066.measured":
         return side_by_side({node: kept_by(texts) for node, texts in swept(gpus).items()})
+    if item == "S124.measured":
+        times = {"size_b": 1 << 40, "own": {"began": 1.0, "ended": 1.5}, "shared": {"began": 2.0, "ended": 2.5}}
+        return side_by_side({node: json.dumps(times).encode() for node in gpus})
     if item == "S151.measured":
         return kept_by(swept([subject], per_node=2)[subject])
     if item in ("S086.observed", "S171.observed"):

@@ -19,7 +19,8 @@ from inventory.site import load_site
 from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
-from validation.runners import burn_in, node_results, slurm
+from validation.facts import node_results
+from validation.runners import burn_in, slurm
 from validation.runners.burn_in import Started
 from validation.runners.slurm import Slurm, Standing, seconds_of
 

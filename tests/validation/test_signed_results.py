@@ -14,6 +14,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
 from tests.plans import plan_of
+from tests.validation import recordings
 from tests.validation.bench import (
     DIGEST,
     FROZEN,
@@ -29,15 +30,17 @@ from tests.validation.bench import (
     public_of,
     signature,
     swept,
+    with_parts,
 )
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import NAMESPACE as CHALLENGE
 from validation.evidence.record import raw_path
 from validation.evidence.results import NAMESPACE, RUN, message_of, signed_result, why_unsigned
 from validation.evidence.store import Contents, KeyOwner
+from validation.facts.node_results import side_by_side
 from validation.from_raw import Again, Reader, computed
 from validation.register import Register
-from validation.runners.node_results import side_by_side
+from validation.runners.training import Recording
 
 ITEM = "S034.measured"
 KEYS = frozenset({public_of(HOST_KEY)})
@@ -215,6 +218,7 @@ def test_a_run_counts_once(register: Register, pinning: SmallPlan, real_contents
 
 # ---- loads on several nodes: their parts side by side --------------------------------------------------------------------
 NODES = ["gpu001", "gpu002"]
+JOINED_ITEM = "S066.measured"
 NODE_KEYS = {node: Ed25519PrivateKey.generate() for node in NODES}
 KEYS_OF = {**HOST_KEYS, **{node: HOST_KEYS[node] | {public_of(key)} for node, key in NODE_KEYS.items()}}
 PARTS = {node: kept_by(texts) for node, texts in swept(NODES).items()}
@@ -226,6 +230,7 @@ def part(node: str, content: bytes, **changes: Any) -> Identity:
     return said(node, **{"sha256": digest, "at": AT, "key": NODE_KEYS[node], **changes})
 
 
+RAW = side_by_side(PARTS)
 SIGNED = [part(node, content) for node, content in PARTS.items()]
 FASTER = {node: kept_by(texts) for node, texts in swept(NODES, time_us=5.0).items()}
 
@@ -241,31 +246,30 @@ class Bench:
 
     def judged(
         self,
-        parts: Mapping[str, bytes],
+        raw: bytes,
         signed: Sequence[Identity],
         value: Mapping[str, Any] | None = None,
+        *,
         run: Mapping[str, Any] = OF_RUN,
         more: Sequence[Entry] = (),
+        item: str = JOINED_ITEM,
     ) -> tuple[int, str, str]:
-        """(exit status, status of S066, why) with a record of S066 about these parts; the value is what they give unless given."""
-        raw = side_by_side(parts)
-        digest = hashlib.sha256(raw).hexdigest()
-        path = self.folder / raw_path(digest)
+        """(exit status, status of the item, why) with a record about this raw output; the value is what it gives unless given."""
+        path = self.folder / raw_path(hashlib.sha256(raw).hexdigest())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(raw)
         lab = plan_of("lab")
         gpus = lab.devices[~lab.devices["name"].isin(["gpu003", "gpu004"])]
         plan = dataclasses.replace(lab, site=self.plan.site, devices=gpus)
-        found = computed("S066.measured", "lab", plan, raw)
+        found = computed(item, "lab", plan, raw)
         own = found.value if isinstance(found, Again) else {}
-        changes: dict[str, Any] = {
-            "value": json.loads(json.dumps(own if value is None else value)),
-            "raw": raw,
-        }
+        limit = found.limit if isinstance(found, Again) else None
+        changes: dict[str, Any] = {"value": json.loads(json.dumps(own if value is None else value)), "raw": raw}
+        changes |= {} if limit is None else {"limit": limit}
 
         def changed(entry: Entry) -> Entry:
             one = entry.record
-            if one.item != "S066.measured":
+            if one.item != item:
                 return entry
             seen = (*(two for node in NODES for two in proven(node)), *signed)
             configuration = {**one.configuration, **run}
@@ -276,8 +280,8 @@ class Bench:
         contents = dataclasses.replace(self.contents, entries=entries)
         reader = Reader(plan, self.folder)
         verdict = judged(self.register, self.plan, contents, (), NOW, host_keys=KEYS_OF, from_raw=reader)
-        item = next(one for one in verdict.items if one.item == "S066.measured")
-        return verdict.exit_code, item.status, item.detail
+        found_item = next(one for one in verdict.items if one.item == item)
+        return verdict.exit_code, found_item.status, found_item.detail
 
 
 @pytest.fixture
@@ -286,7 +290,7 @@ def bench(register: Register, pinning: SmallPlan, real_contents: Contents, tmp_p
 
 
 def test_a_joined_result_counts_with_the_signature_of_each_of_its_nodes(bench: Bench) -> None:
-    assert bench.judged(PARTS, SIGNED)[1:] == ("pass", "1 of 1")
+    assert bench.judged(RAW, SIGNED)[1:] == ("pass", "1 of 1")
 
 
 @pytest.mark.parametrize(
@@ -325,40 +329,40 @@ def test_a_joined_result_counts_with_the_signature_of_each_of_its_nodes(bench: B
 def test_a_part_that_its_node_did_not_sign_is_unproven_by_name(
     bench: Bench, signed: Sequence[Identity], why: str
 ) -> None:
-    status, word, detail = bench.judged(PARTS, signed)
+    status, word, detail = bench.judged(RAW, signed)
     assert (status, word) == (1, "unproven")
     assert why in detail
 
 
 def test_edited_parts_with_mended_digest_and_value_are_unproven(bench: Bench) -> None:
     """The collector's key signs the record anew, with the value that the edited parts give; the nodes' keys are not there."""
-    status, word, detail = bench.judged({**PARTS, "gpu001": FASTER["gpu001"]}, SIGNED)
+    status, word, detail = bench.judged(side_by_side({**PARTS, "gpu001": FASTER["gpu001"]}), SIGNED)
     assert (status, word) == (1, "unproven")
     assert "gpu001 did not sign its result with its host key: it was signed for another result" in detail
 
 
 def test_an_edited_value_is_a_failure(bench: Bench) -> None:
-    value = json.loads(json.dumps(computed("S066.measured", "lab", plan_of("lab"), side_by_side(PARTS)).value))  # type: ignore[union-attr]
-    status, word, detail = bench.judged(PARTS, SIGNED, value={**value, "all_reduce_mb_s": 1e6})
+    value = json.loads(json.dumps(computed(JOINED_ITEM, "lab", plan_of("lab"), side_by_side(PARTS)).value))  # type: ignore[union-attr]
+    status, word, detail = bench.judged(RAW, SIGNED, value={**value, "all_reduce_mb_s": 1e6})
     assert (status, word) == (1, "fail")
     assert "it says all_reduce_mb_s 1e+06, its raw output gives" in detail
 
 
 def test_a_node_that_is_left_out_is_a_failure(bench: Bench) -> None:
     one = {"gpu001": kept_by(swept(["gpu001"])["gpu001"])}
-    status, word, detail = bench.judged(one, [part("gpu001", one["gpu001"])])
+    status, word, detail = bench.judged(side_by_side(one), [part("gpu001", one["gpu001"])])
     assert (status, word) == (1, "fail")
     assert "not in the job: gpu002" in detail
 
 
 def test_a_joined_run_counts_once(bench: Bench) -> None:
-    first = next(one for one in bench.contents.entries if one.record.item == "S066.measured")
+    first = next(one for one in bench.contents.entries if one.record.item == JOINED_ITEM)
     used = dataclasses.replace(
         first.record, configuration={**first.record.configuration, **OF_RUN}, result="FAILED", detail="bad"
     )
-    status, word, detail = bench.judged(PARTS, SIGNED, more=[dataclasses.replace(first, line=0, record=used)])
+    status, word, detail = bench.judged(RAW, SIGNED, more=[dataclasses.replace(first, line=0, record=used)])
     assert (status, word) == (1, "fail")
-    status, word, detail = bench.judged(PARTS, SIGNED, run={RUN: {"id": "x", "nonce": ["a"]}})
+    status, word, detail = bench.judged(RAW, SIGNED, run={RUN: {"id": "x", "nonce": ["a"]}})
     assert (status, word, "it does not say of which run it is" in detail) == (1, "unproven", True)
 
 
@@ -367,7 +371,69 @@ def test_a_raw_output_without_parts_shows_no_signed_part(bench: Bench, raw: byte
     digest = hashlib.sha256(raw).hexdigest()
     (bench.folder / raw_path(digest)).parent.mkdir(parents=True)
     (bench.folder / raw_path(digest)).write_bytes(raw)
-    record = next(one.record for one in bench.contents.entries if one.record.item == "S066.measured")
+    record = next(one.record for one in bench.contents.entries if one.record.item == JOINED_ITEM)
     reader = Reader(plan_of("lab"), bench.folder)
-    said = reader.parts(bench.register.items["S066.measured"], dataclasses.replace(record, raw=raw))
+    said = reader.parts(bench.register.items[JOINED_ITEM], dataclasses.replace(record, raw=raw))
     assert "does not have the parts of its nodes" in str(said)
+
+
+# ---- storage and training -------------------------------------------------------------------------------------------------
+def written(seconds: float) -> dict[str, bytes]:
+    """What the nodes print of their checkpoint writes."""
+    times = {"size_b": 1 << 40, "own": {"began": 1.0, "ended": 1.0 + seconds}, "shared": {"began": 9.0, "ended": 9.5}}
+    return {node: json.dumps(times).encode() for node in NODES}
+
+
+def test_writes_count_with_the_signature_of_each_node(bench: Bench) -> None:
+    writes = written(0.5)
+    signed = [part(node, content) for node, content in writes.items()]
+    assert bench.judged(side_by_side(writes), signed, item="S124.measured")[1:] == ("pass", "1 of 1")
+    status, word, detail = bench.judged(side_by_side(writes), signed[:1], item="S124.measured")
+    assert (status, word, "gpu002 did not sign" in detail) == (1, "unproven", True)
+    faster = {**writes, "gpu002": written(0.1)["gpu002"]}
+    status, word, detail = bench.judged(side_by_side(faster), signed, item="S124.measured")
+    assert (status, word, "gpu002 did not sign its result with its host key: it was signed for another" in detail) == (
+        1,
+        "unproven",
+        True,
+    )
+
+
+def trained(made: Recording) -> tuple[Recording, list[Identity]]:
+    """A recording of gpu001 and gpu002 alone, with what both sign."""
+    text = made.as_json().decode().replace('"gpu003"', '"gpu002"').replace('"gpu004"', '"gpu001"')
+    smoke = Recording.from_json(text)
+    smoke.metrics.pop("interrupted")
+    smoke = with_parts(smoke)
+    return smoke, [part(node, text.encode()) for run in smoke.parts.values() for node, text in run.items()]
+
+
+TRAINED_ITEM = "S186.measured"
+
+
+def test_a_training_counts_with_the_signatures_of_the_nodes_of_each_run(bench: Bench) -> None:
+    smoke, signed = trained(recordings.made())
+    assert bench.judged(smoke.as_json(), signed, item=TRAINED_ITEM)[1:] == ("pass", "1 of 1")
+    for left in range(len(signed)):
+        some = [*signed[:left], *signed[left + 1 :]]
+        status, word, detail = bench.judged(smoke.as_json(), some, item=TRAINED_ITEM)
+        assert (status, word, "did not sign its result with its host key" in detail) == (1, "unproven", True)
+
+
+def test_edited_losses_are_unproven_whether_or_not_the_parts_are_edited_too(bench: Bench) -> None:
+    smoke, signed = trained(recordings.made())
+    edited = Recording.from_json(smoke.as_json().replace(b'"loss": 0.8,', b'"loss": 0.7,'))
+    edited.parts.update(smoke.parts)
+    status, word, detail = bench.judged(edited.as_json(), signed, item=TRAINED_ITEM)
+    assert (status, word) == (1, "unproven")
+    assert "attempt 0 is not what gpu001 signed" in detail
+    status, word, detail = bench.judged(with_parts(edited).as_json(), signed, item=TRAINED_ITEM)
+    assert (status, word) == (1, "unproven")
+    assert "gpu001 did not sign its result with its host key: it was signed for another result" in detail
+
+
+def test_a_training_without_parts_is_unproven(bench: Bench) -> None:
+    smoke, signed = trained(recordings.made())
+    bare = dataclasses.replace(smoke, parts={})
+    status, word, detail = bench.judged(bare.as_json(), signed, item=TRAINED_ITEM)
+    assert (status, word, "no node signed rank 0, attempt 0" in detail) == (1, "unproven", True)

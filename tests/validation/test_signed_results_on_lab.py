@@ -7,9 +7,9 @@ import pytest
 from capacity.model import Plan
 from tests.standing import Standing
 from validation.checks.conftest import SWEPT, sweep_collectives
+from validation.facts.node_results import side_by_side
 from validation.from_raw import Again, computed
 from validation.runners import slurm
-from validation.runners.node_results import side_by_side
 
 pytestmark = pytest.mark.lab
 

@@ -1,23 +1,36 @@
 """Acts on shared storage against nodes in memory: what one node does never hides the others, and what stays is named."""
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from capacity.model import Plan
 from capacity.storage.load import shared
 from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
+from tests.validation.bench import pinned_to, signature
+from validation.evidence.results import NAMESPACE, message_of
+from validation.facts import node_results
 from validation.facts import storage_acts as acts
 from validation.facts.storage import clients
 
 PHASE = {"began": 0.0, "ended": 1.0}
+WRITTEN = {"size_b": 1 << 20, "own": PHASE, "shared": {"began": 2.0, "ended": 2.5}}
+
+
+def measured(result: bytes, message: str = "", signed: str = "") -> str:
+    """What a node prints of its writes."""
+    return json.dumps({"result": base64.b64encode(result).decode(), "message": message, "signature": signed})
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +63,14 @@ PROGRAMS = {
     "write": acts.WRITE_CANARY,
     "read": acts.READ_CANARIES,
     "remove": acts.REMOVE,
-    "measure": acts.STORAGE_WRITE.read_text(),
+    "measure": node_results.PROGRAM.read_text(),
 }
 ANSWERS: dict[str, Callable[[str], str]] = {
     "make": lambda _: "true",
     "write": lambda _: '"hash"',
     "read": lambda program: json.dumps(dict.fromkeys(re.findall(r"[a-z]+\d+", program.splitlines()[1]), "hash")),
     "remove": lambda _: "true",
-    "measure": lambda _: json.dumps({"own": PHASE, "shared": PHASE}),
+    "measure": lambda _: measured(json.dumps(WRITTEN).encode()),
 }
 
 
@@ -138,3 +151,45 @@ def test_files_of_a_measurement_are_removed_by_a_node_that_wrote(plan, nodes):
     assert used.removals == ["gpu002"]
     nodes({})
     assert acts.checkpoint_writes(plan, 2**20, 5.0).error == ""
+
+
+def test_rates_are_those_of_all_nodes_together(plan, nodes):
+    late = {**WRITTEN, "own": {"began": 0.5, "ended": 4.0}}
+    nodes({("measure", "gpu002"): measured(json.dumps(late).encode())})
+    found = acts.checkpoint_writes(plan, 2**20, 5.0)
+    assert (found.own, found.shared) == (acts.WriteRate(4, 4 << 20, 4.0), acts.WriteRate(4, 4 << 20, 0.5))
+    parts = json.loads(found.raw)["parts"]
+    assert acts.rates(parts) == (found.own, found.shared)
+    assert (found.signed, found.unsigned, found.configuration) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b'{"own": {}}', b'{"size_b": 1, "own": {"began": 1}, "shared": {}}'])
+def test_a_node_that_prints_no_times_spoils_the_measurement(plan, nodes, said):
+    nodes({("measure", "gpu002"): measured(said)})
+    assert acts.checkpoint_writes(plan, 2**20, 5.0).error.startswith("gpu002: write checkpoints")
+    nodes({("measure", "gpu003"): json.dumps({"result": "no base64", "message": "", "signature": ""})})
+    assert "a result in base64" in acts.checkpoint_writes(plan, 2**20, 5.0).error
+
+
+def test_each_node_signs_the_times_of_its_own_writes(plan, nodes, tmp_path):
+    """gpu001 and gpu002 have keys, gpu003 signs with that of gpu001, and gpu004 signs nothing."""
+    keys = {node: Ed25519PrivateKey.generate() for node in ("gpu001", "gpu002", "gpu003")}
+    pinned = pinned_to(plan, tmp_path, keys)
+    result = json.dumps(WRITTEN).encode()
+
+    def said(node: str, key: Ed25519PrivateKey) -> str:
+        nonce = "0123abcd" * 4
+        at = datetime.now(UTC).isoformat()
+        digest = hashlib.sha256(result).hexdigest()
+        message = message_of(plan.site.name, node, "storage-0123abcd", nonce, at, digest)
+        return measured(result, message, signature(message, key, NAMESPACE))
+
+    signer = {"gpu001": "gpu001", "gpu002": "gpu002", "gpu003": "gpu001"}
+    nodes({("measure", node): said(node, keys[by]) for node, by in signer.items()})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secrets.token_hex", lambda count: "0123abcd" * (count // 4))
+        found = acts.checkpoint_writes(pinned, 2**20, 5.0)
+    assert (found.error, sorted(found.signed)) == ("", ["gpu001", "gpu002"])
+    assert "no pinned host key of gpu003" in found.unsigned["gpu003"]
+    assert "no signed result" in found.unsigned["gpu004"]
+    assert found.configuration == {"run": {"id": "storage-0123abcd", "nonce": "0123abcd" * 4}}

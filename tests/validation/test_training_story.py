@@ -1,9 +1,14 @@
 """What is told of a training rehearsal: who noticed, what it cost, whether the bits agree, and the pictures of it."""
 
+import dataclasses
+import json
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.validation.bench import with_parts
 from tests.validation.recordings import CUT_STEP, GPU, STEPS, end_event, made
 from validation import training_picture, training_story
 from validation.gate_report import render_page
@@ -176,3 +181,61 @@ def verdict_of_nothing():
 
     register = load_register()
     return judge(register, build(load_site("lab")), Contents(), [], datetime.now(UTC), rehearsal=True), register
+
+
+def changed(recording: Recording, run: str, rank: str, event: int, **what: Any) -> Recording:
+    metrics = json.loads(json.dumps(recording.metrics))
+    metrics[run][rank][event] |= what
+    return dataclasses.replace(recording, metrics=metrics)
+
+
+def without(recording: Recording, run: str, node: str) -> Recording:
+    parts = {name: dict(nodes) for name, nodes in recording.parts.items()}
+    del parts[run][node]
+    return dataclasses.replace(recording, parts=parts)
+
+
+def test_what_nodes_signed_of_a_training_is_what_is_judged() -> None:
+    """gpu003 lost its power and signed nothing of the interrupted run."""
+    recording = with_parts(made())
+    assert "gpu003" not in recording.parts["interrupted"]
+    assert training_story.unlike_parts(recording) == ""
+    assert training_story.unlike_parts(Recording.from_json(recording.as_json())) == ""
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (
+            lambda one: changed(one, "undisturbed", "1", 5, loss=0.1),
+            "run undisturbed: rank 1, attempt 0 is not what gpu002 signed",
+        ),
+        (
+            lambda one: changed(one, "interrupted", "0", 3, loss=0.1),
+            "run interrupted: rank 0, attempt 0 is not what gpu001 signed",
+        ),
+        (
+            lambda one: changed(one, "alone", "0", 0, host="gpu001"),
+            "run alone: rank 0, attempt 0 is not what gpu004 signed",
+        ),
+        (lambda one: without(one, "alone", "gpu004"), "run alone: no node signed rank 0, attempt 0"),
+        (lambda one: without(one, "interrupted", "gpu001"), "run interrupted: no node signed rank 0, attempt 0"),
+        (
+            lambda one: dataclasses.replace(one, metrics={**one.metrics, "alone": {}}),
+            "run alone: rank 0, attempt 0 was signed and is left out",
+        ),
+        (
+            lambda one: dataclasses.replace(
+                one, parts={**one.parts, "alone": {"gpu001": one.parts["alone"]["gpu004"]}}
+            ),
+            "run alone: gpu001 signed rank 0, attempt 0, which was not its own",
+        ),
+        (
+            lambda one: dataclasses.replace(one, outage={**one.outage, "victim": "gpu001"}),
+            "run interrupted: no node signed rank 2, attempt 0",
+        ),
+    ],
+    ids=["loss", "loss before the cut", "host", "unsigned", "survivor", "left out", "another node", "another victim"],
+)
+def test_events_that_no_node_signed_are_named(harm: Callable[[Recording], Recording], why: str) -> None:
+    assert training_story.unlike_parts(harm(with_parts(made()))) == why

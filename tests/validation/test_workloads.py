@@ -30,12 +30,12 @@ from validation.collectives import links_of
 from validation.evidence import Record
 from validation.evidence.record import WORKLOAD, from_statement, to_statement
 from validation.evidence.store import Contents, Entry, KeyOwner
-from validation.facts import Answer, Facts
+from validation.facts import Answer, Facts, node_results
+from validation.facts.node_results import Kept
 from validation.register import Register
-from validation.runners import node_results, slurm, training
+from validation.runners import slurm, training
 from validation.runners.burn_in import BurnIn
 from validation.runners.nccl_tests import parsed
-from validation.runners.node_results import Kept
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
 
 H100_NODES, H100_GPUS = 1000, 8

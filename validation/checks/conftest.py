@@ -22,16 +22,16 @@ from network.drivers.answers import Source
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from validation.check import site_limit
-from validation.facts import Facts, probes, second_reader, storage_acts, testinfra_facts
+from validation.facts import Facts, node_results, probes, second_reader, storage_acts, testinfra_facts
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of
+from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import topology
-from validation.runners import ansible, node_results, slurm, slurm_trials, training
+from validation.runners import ansible, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
-from validation.runners.node_results import Kept, Run
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -330,8 +330,8 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     except DeviceError as error:
         return Sweep(None, None, str(error))
     jobs = dict.fromkeys(names, job.job_id)
-    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, run) if job.ok else Kept()
-    node_results.remove(scheduler.hosts, jobs, SWEPT)
+    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, slurm.OUTPUT, run) if job.ok else Kept()
+    node_results.remove(scheduler.hosts, jobs, SWEPT, slurm.OUTPUT)
     if why := ended_badly(job) if not job.ok else "; ".join(kept.errors.values()):
         return Sweep(job, None, why)
     try:

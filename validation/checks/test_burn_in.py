@@ -6,9 +6,9 @@ from validation import readings
 from validation.check import Outcome, check, site_limit
 from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silent
 from validation.facts import Facts
+from validation.facts.node_results import left_unsigned
 from validation.gpu_health import HEALTH, untold
 from validation.runners.burn_in import BurnIn
-from validation.runners.node_results import left_unsigned
 from validation.runners.slurm import Ran, Rank, workload_of
 
 SPARE_S = 1.0

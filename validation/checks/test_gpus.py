@@ -15,7 +15,7 @@ from validation.checks.conftest import Sweep
 from validation.collectives import links_of, of_node
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
-from validation.runners.node_results import left_unsigned
+from validation.facts.node_results import left_unsigned
 from validation.runners.slurm import Ran, Rank, workload_of
 
 GONE = ("GPU-LOST", "GPU-HANG", "GPU-IDENTITY")

@@ -14,7 +14,7 @@ from validation.collectives import problems as bandwidth_problems
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.runners.node_results import left_unsigned, side_by_side
+from validation.facts.node_results import left_unsigned, side_by_side
 from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}

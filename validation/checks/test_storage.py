@@ -9,8 +9,9 @@ from capacity.storage.load import BUILT_KINDS, checkpoint_load, shared, storage_
 from validation.check import Limit, Outcome, check, judged
 from validation.facts import Facts
 from validation.facts.gather import identities
+from validation.facts.node_results import left_unsigned
 from validation.facts.storage import clients
-from validation.facts.storage_acts import Canary, WriteRate, Writes
+from validation.facts.storage_acts import PHASES, Canary, Writes
 from validation.storage import differs
 
 LEAST_CHECKPOINTS = 2
@@ -202,29 +203,28 @@ def test_checkpoint_writes_reach_the_computed_rate(
 ) -> Outcome:
     """A volume with several copies must also reach the rate while one of them is rebuilt; one copy has no rebuild."""
     load, found = checkpoint_load(plan.site), identities([facts.nodes.get(name) for name in clients(plan)])
-    limit = Limit(load.write_gb_s, "GB/s", "checkpoint bytes / permitted stall (site storage.checkpoint)")
+    source = "plan checkpoint_write_gb_s: checkpoint bytes / permitted stall (site storage.checkpoint)"
+    limit = Limit(load.write_gb_s, "GB/s", source)
     if checkpoint_writes.error or checkpoint_writes.own is None or checkpoint_writes.shared is None:
         return Outcome(False, None, checkpoint_writes.error, limit=limit, identities=found)
-    rates = {"file per process": checkpoint_writes.own, "shared file": checkpoint_writes.shared}
+    rates = dict(zip(PHASES, (checkpoint_writes.own, checkpoint_writes.shared), strict=True))
     copies = _copies(plan, facts)
     problems = [f"{what}: {rate.gb_s:.4g} GB/s" for what, rate in rates.items() if rate.gb_s < load.write_gb_s]
     if copies != 1:
         problems.append(f"the volume has {copies or 'unknown'} copies: measure during a rebuild as well")
-    value = {what: _plain(rate) for what, rate in rates.items()} | {"copies": copies}
+    value = {what: rate.plain() for what, rate in rates.items()} | {"copies": copies}
+    left_open = left_unsigned(checkpoint_writes.unsigned, checkpoint_writes.unsigned)
     good = ", ".join(f"{what} {rate.gb_s:.4g} GB/s" for what, rate in rates.items())
     return Outcome(
         not problems,
         value,
-        "; ".join(problems) or f"{good}, {limit} needed; one copy, so no rebuild",
+        "; ".join(problems or [f"{good}, {limit} needed; one copy, so no rebuild", *left_open]),
         unit="GB/s",
         limit=limit,
-        identities=found,
+        identities=(*found, *checkpoint_writes.signed.values()),
         raw=checkpoint_writes.raw,
+        configuration=checkpoint_writes.configuration,
     )
-
-
-def _plain(rate: WriteRate) -> dict[str, float]:
-    return {"clients": rate.clients, "bytes": rate.bytes, "seconds": round(rate.seconds, 4), "gb_s": rate.gb_s}
 
 
 def _copies(plan: Plan, facts: Facts) -> int | None:

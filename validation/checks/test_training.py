@@ -17,8 +17,10 @@ from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
 from validation.collectives import gpu_named
 from validation.evidence import Identity
+from validation.evidence.results import RUN
 from validation.facts import Facts
 from validation.facts.gather import identities
+from validation.facts.node_results import left_unsigned
 from validation.runners.slurm import Ran, workload_of
 from validation.runners.training import Recording
 
@@ -65,7 +67,14 @@ def as_planned(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
         if problems:
             detail = "; ".join([*problems, *([] if outcome.passed else [outcome.detail])])
             outcome = replace(outcome, passed=False, detail=detail)
-        return replace(outcome, configuration=seen["undisturbed"].configuration() if "undisturbed" in seen else {})
+        configuration = seen["undisturbed"].configuration() if "undisturbed" in seen else {}
+        if outcome.raw is None:
+            return replace(outcome, configuration=configuration)
+        if outcome.passed and recording.unsigned:
+            left_open = left_unsigned(recording.unsigned, recording.unsigned)
+            outcome = replace(outcome, detail="; ".join([outcome.detail, *left_open]))
+        configuration |= {RUN: recording.run} if recording.run else {}
+        return replace(outcome, configuration=configuration, identities=(*outcome.identities, *recording.signed))
 
     return judged
 

@@ -25,7 +25,19 @@ RUN = "run"
 """The part of a record's configuration that says for which run the nodes signed: id and nonce."""
 OF_ITS_SUBJECT = frozenset({"S034.measured", "S151.measured"})
 """Items about one node: their raw output is what that node signed."""
-JOINED = frozenset({"S066.measured"})
+JOINED = frozenset(
+    {
+        "S066.measured",
+        "S124.measured",
+        "S176.measured",
+        "S177.observed",
+        "S179.measured",
+        "S179.observed",
+        "S181.measured",
+        "S186.measured",
+        "S188.measured",
+    }
+)
 """Items about a load on several nodes: their raw output holds the parts that the nodes signed, side by side (from_raw.py)."""
 ITEMS = OF_ITS_SUBJECT | JOINED
 MAX_AGE = timedelta(days=7)

@@ -4,7 +4,6 @@ Every act has a time budget on the node (`timeout`) and one for its connection; 
 stops no other.
 """
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,13 @@ from typing_extensions import TypedDict
 from capacity.model import Plan
 from capacity.storage.load import shared
 from network.drivers import answers
-from network.drivers.answers import Flag, Line, Number, Source
+from network.drivers.answers import Flag, Line, Number, Source, Whole
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
+from validation.evidence.mode import Identity
+from validation.facts import node_results
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
@@ -34,6 +35,8 @@ REMOVE_TRIES = 3
 """Nodes that are asked in turn to clean up: each may use up its budget on a mount that hangs."""
 READERS = 64
 """Other nodes whose canaries a node reads; on larger sites every n-th, as with pings."""
+PHASES = ("file per process", "shared file")
+"""The two writes, as a record names them."""
 STORAGE_WRITE = Path(__file__).parent.parent / "workloads" / "storage_write.py"
 
 MAKE = """
@@ -83,6 +86,9 @@ class _Phase(TypedDict):
 
 
 class _Phases(TypedDict):
+    """What a node printed of its writes: bytes of each, and when."""
+
+    size_b: Whole
     own: _Phase
     shared: _Phase
 
@@ -134,15 +140,44 @@ class WriteRate:
     def gb_s(self) -> float:
         return self.bytes / self.seconds / 1e9
 
+    def plain(self) -> dict[str, float]:
+        """As a record keeps it."""
+        return {"clients": self.clients, "bytes": self.bytes, "seconds": round(self.seconds, 4), "gb_s": self.gb_s}
+
 
 @dataclass(frozen=True)
 class Writes:
-    """Checkpoint writes: a file each, one file for all; or what went wrong."""
+    """Checkpoint writes: a file each, one file for all; or what went wrong.
+
+    raw: the parts of all nodes, side by side. signed, unsigned: whose signature on its part holds, and why others' do not.
+    """
 
     own: WriteRate | None = None
     shared: WriteRate | None = None
     error: str = ""
     raw: bytes = b""
+    signed: Mapping[str, Identity] = field(default_factory=dict)
+    unsigned: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def rates(texts: Mapping[str, str]) -> tuple[WriteRate, WriteRate]:
+    """(to files of their own, to a shared one) from what each node printed; UnreadableAnswer where that is none of a write."""
+    times = [_phases(node, text) for node, text in texts.items()]
+    written_b = sum(one["size_b"] for one in times)
+    if not times or not written_b:
+        raise Source("the nodes", "write checkpoints").unreadable("bytes that were written", "none")
+
+    def rate(phase: str) -> WriteRate:
+        took_s = max(one[phase]["ended"] for one in times) - min(one[phase]["began"] for one in times)
+        return WriteRate(len(times), written_b, took_s)
+
+    return rate("own"), rate("shared")
+
+
+def _phases(node: str, text: str) -> Any:
+    source = Source(node, "write checkpoints")
+    return answers.read(_Phases, answers.load(text, source), source)
 
 
 def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
@@ -159,17 +194,29 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
 
     if not_made := _not_made(plan, names, folder):
         return Writes(error=not_made)
-    times = _on_all(plan, names, STORAGE_WRITE.read_text(), _Phases, request, budget_s=2 * budget_s)
-    left = _removed(plan, sorted(names, key=lambda name: isinstance(times[name], DeviceError)), folder)
-    failed = [str(answer) for answer in times.values() if isinstance(answer, DeviceError)]
+    run = node_results.begin(plan, "storage")
+    program = STORAGE_WRITE.read_text()
+    said = _on_all(
+        plan,
+        names,
+        node_results.PROGRAM.read_text(),
+        node_results.Answer,
+        lambda name: run.ordered(name, program, request(name)),
+        budget_s=2 * budget_s,
+    )
+    left = _removed(plan, sorted(names, key=lambda name: isinstance(said[name], DeviceError)), folder)
+    failed = [str(answer) for answer in said.values() if isinstance(answer, DeviceError)]
     if failed:
         return Writes(error="; ".join(filter(None, (*failed, left))))
-    rates = {}
-    for phase in ("own", "shared"):
-        began = min(answer[phase]["began"] for answer in times.values())
-        ended = max(answer[phase]["ended"] for answer in times.values())
-        rates[phase] = WriteRate(len(names), len(names) * size_b, ended - began)
-    return Writes(rates["own"], rates["shared"], left, raw=json.dumps(times, indent=1).encode())
+    try:
+        parts = {name: node_results.result_of(said[name], Source(name, "write checkpoints")) for name in names}
+        own, one = rates({name: part.decode(errors="replace") for name, part in parts.items()})
+    except DeviceError as error:
+        return Writes(error="; ".join(filter(None, (str(error), left))))
+    signatures = {name: node_results.signature_of(name, said[name]) for name in names}
+    signed, unsigned = node_results.judged(plan, run, parts, signatures)
+    raw = node_results.side_by_side(parts)
+    return Writes(own, one, left, raw, signed, unsigned, run.configuration())
 
 
 def _not_made(plan: Plan, names: Sequence[str], folder: str) -> str:

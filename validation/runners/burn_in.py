@@ -25,10 +25,11 @@ from network.drivers import answers
 from network.drivers.answers import Line, Number, Source, Whole
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from validation.check import site_limit
+from validation.facts import node_results
+from validation.facts.node_results import Kept, Run
 from validation.host_keys import pins_node_keys
 from validation.progress import note
-from validation.runners import node_results, slurm
-from validation.runners.node_results import Kept, Run
+from validation.runners import slurm
 from validation.runners.reports import BurnInResult, report_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "burnin.py"
@@ -152,7 +153,7 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
     except DeviceError as error:
         standing, errors = {}, dict.fromkeys(started.jobs, str(error))
     run = started.run_on(plan)
-    kept, nodes = node_results.collect(plan, scheduler.hosts, started.jobs, FOLDER, run), {}
+    kept, nodes = node_results.collect(plan, scheduler.hosts, started.jobs, FOLDER, slurm.OUTPUT, run), {}
     errors |= kept.errors
     ranks = slurm.workload_of(plan).ranks_per_node
     for number, (node, job) in enumerate(started.jobs.items()):
@@ -199,7 +200,7 @@ def joined(files: Sequence[str], first: int, source: Source) -> dict[str, Any]:
 
 def remove(scheduler: slurm.Slurm, started: Started) -> None:
     """Remove what the jobs left on their nodes; a node that does not answer keeps it."""
-    node_results.remove(scheduler.hosts, started.jobs, FOLDER)
+    node_results.remove(scheduler.hosts, started.jobs, FOLDER, slurm.OUTPUT)
 
 
 # ---- a burn-in that outlives its caller ------------------------------------------------------------------------------

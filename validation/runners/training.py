@@ -27,9 +27,11 @@ from network.drivers.answers import Source
 from network.drivers.errors import BadAnswer, DeviceError, UnreadableAnswer
 from network.drivers.ssh import SshHost
 from validation.check import site_limit
+from validation.evidence.mode import Identity
+from validation.facts import node_results
 from validation.progress import note
 from validation.runners.outage import NodePower
-from validation.runners.slurm import FINAL, Job, Slurm, workload_of
+from validation.runners.slurm import FINAL, OUTPUT, Job, Slurm, workload_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
@@ -42,6 +44,8 @@ PACE_S = 1.0
 GPUs are, the power goes while it trains. Shorter than STALL_S, outside of what a step measures."""
 BATCH = 24
 """Samples of a step over all ranks, or the next multiple of their number."""
+KEPT = "/var/tmp/bringup-training-"
+"""What the ranks of a job keep on their node, followed by the number of the job."""
 STALL_S = 3.0
 POLL_S = 0.4
 NODE_BACK_S = 180.0
@@ -57,6 +61,9 @@ class Recording:
 
     `jobs`: what Slurm said of each run. `states`: the interrupted job and the victim as Slurm saw them, at each change.
     `sightings`: who noticed the outage, at first sight. `problems`: why something is missing.
+
+    On a site that pins host keys: `parts[run][node]` is what the node signed of its ranks' events, for `run` (id and nonce);
+    `signatures` are those that hold (identities), `unsigned` says why a node has none.
     """
 
     gpu_nodes: list[str]
@@ -70,6 +77,15 @@ class Recording:
     sightings: list[dict[str, Any]] = field(default_factory=list)
     bmc_log: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    run: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, dict[str, str]] = field(default_factory=dict)
+    signatures: list[dict[str, str]] = field(default_factory=list)
+    unsigned: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def signed(self) -> tuple[Identity, ...]:
+        """The signatures of the nodes."""
+        return tuple(Identity(**one) for one in self.signatures)
 
     def as_json(self) -> bytes:
         """The recording as JSON: raw evidence."""
@@ -134,6 +150,7 @@ class Rehearsal:
         self.recording = Recording(gpu)
         self.workload = workload_of(plan)
         self.started: list[int] = []
+        self.run = node_results.begin(plan, "training")
 
     # ---- folder ------------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -163,6 +180,24 @@ class Rehearsal:
         out = self.files.run(f"cd {folder} && tail -v -n +1 -- */metrics/rank-*.jsonl", check=False).out
         self.recording.metrics = metrics_of(out)
         self.files.run(f"rm -rf {folder}")
+        self.collect_parts()
+
+    def collect_parts(self) -> None:
+        """Read what the nodes of each run signed, then remove it; nothing where they are not asked to sign."""
+        recording, hosts = self.recording, self.scheduler.hosts
+        if not self.run.signed:
+            return
+        recording.run = {"id": self.run.name, "nonce": self.run.nonce}
+        for run, job in recording.jobs.items():
+            if "job" not in job:
+                continue
+            jobs = dict.fromkeys(job["nodes"], int(job["job"]))
+            kept = node_results.collect(self.plan, hosts, jobs, KEPT, OUTPUT, self.run)
+            recording.parts[run] = {node: part.decode(errors="replace") for node, part in kept.raw.items()}
+            recording.signatures += [asdict(one) for one in kept.signed.values()]
+            recording.unsigned |= {**kept.errors, **kept.unsigned}
+            taken = [*jobs, *recording.outage.get("nodes", ())]
+            node_results.remove(hosts, dict.fromkeys(taken, int(job["job"])), KEPT, OUTPUT)
 
     # ---- jobs --------------------------------------------------------------------------------------------------
     def script(self, run: str, port: int, more: Sequence[str] = ()) -> str:
@@ -183,10 +218,11 @@ class Rehearsal:
             f"{self.recovery_s:g}",
             "--batch",
             str(self.batch()),
+            *(["--results", f"{KEPT}$SLURM_JOB_ID"] if self.run.signed else []),
             *more,
         ]
         launch = self.workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
-        return f"#!/bin/bash\nset -eu\numask 077\n{launch}"
+        return f"#!/bin/bash\nset -eu\numask 077\n{launch}{self.run.step(f'{KEPT}$SLURM_JOB_ID')}"
 
     def batch(self) -> int:
         """Samples of a step, which all ranks share alike: those of all runs, since a resumed run keeps its batch."""
@@ -392,9 +428,14 @@ def metrics_of(out: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
             events = runs.setdefault(run, {}).setdefault(
                 str(int(file.removeprefix("rank-").removesuffix(".jsonl"))), []
             )
-        elif (event := _event(line)) is not None:
-            events.append(event)
+        else:
+            events += events_of(line)
     return runs
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    """The events in lines that a rank wrote; a line that is none is left out."""
+    return [event for line in text.splitlines() if (event := _event(line)) is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:

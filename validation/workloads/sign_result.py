@@ -98,8 +98,11 @@ def main() -> None:
         print("true")
     else:
         command = [sys.executable, "-c", order["program"], json.dumps(order["request"])]
-        result = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-        print(json.dumps({"result": base64.b64encode(result).decode(), **signature(result, order["sign"], device)}))
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+        if done.returncode:
+            sys.exit(done.returncode)  # it has said why
+        signed = signature(done.stdout, order["sign"], device)
+        print(json.dumps({"result": base64.b64encode(done.stdout).decode(), **signed}))
 
 
 if __name__ == "__main__":

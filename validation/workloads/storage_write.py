@@ -4,7 +4,7 @@
 
 Standard library only. The folder exists. The clients meet in it before each phase, so that all write at once; one that waits
 longer than budget_s for the others ends with an error. Data are random, so that nothing on the way can compress them, and are
-on the server's disk (fsync) when a phase ends. Prints {"own": {"began", "ended"}, "shared": {…}}, Unix times in seconds.
+on the server's disk (fsync) when a phase ends. Prints {"size_b", "own": {"began", "ended"}, "shared": {…}}, Unix times in seconds.
 """
 
 import json
@@ -50,7 +50,7 @@ def main() -> None:
     request = json.loads(sys.argv[1])
     folder, rank, size_b = Path(request["folder"]), int(request["rank"]), int(request["size_b"])
     phases = {"own": (folder / f"file-{rank}", 0), "shared": (folder / "file", rank * size_b)}
-    times = {}
+    times: dict[str, object] = {"size_b": size_b}
     for phase, (path, offset_b) in phases.items():
         meet(folder, phase, rank, int(request["clients"]), float(request["budget_s"]))
         times[phase] = write(path, offset_b, size_b)

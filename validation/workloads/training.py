@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it, and reads it once
 
@@ -221,17 +221,18 @@ def shared_folder(folder: Path) -> None:
 
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 class Recorder:
-    """Appends JSON lines to one file from a thread of its own: a slow disk costs training only the time to queue a line.
+    """Appends JSON lines to files from a thread of its own: a slow disk costs training only the time to queue a line.
 
-    `spent_s` is what the training thread gave. An error of the file is raised at the next `write` or at `close`.
+    `own` is a second file, on the node itself, in a folder of this user alone. `spent_s` is what the training thread gave. An error
+    of a file is raised at the next `write` or at `close`.
     """
 
-    def __init__(self, path: Path, common: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, common: Mapping[str, Any], own: Path | None = None) -> None:
         shared_folder(path.parent)
+        if own:
+            own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.common, self.spent_s, self.error = common, 0.0, None
-        self.file = path.open("a+")
-        if self.file.tell() and not _ends_a_line(path):  # the power went while the attempt before wrote a line
-            self.file.write("\n")
+        self.files = [_appended(one) for one in (path, own) if one]
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._drain, name="metrics", daemon=True)
         self.thread.start()
@@ -250,18 +251,28 @@ class Recorder:
         """Write what is queued and end."""
         self.lines.put(None)
         self.thread.join()
-        self.file.close()
+        for file in self.files:
+            file.close()
         if self.error:
             raise self.error
 
     def _drain(self) -> None:
         while (line := self.lines.get()) is not None:
             try:
-                self.file.write(line)
-                self.file.flush()
+                for file in self.files:
+                    file.write(line)
+                    file.flush()
             except OSError as error:
                 self.error = error
                 return
+
+
+def _appended(path: Path) -> TextIO:
+    """The file to append lines to; a line that the power cut in the attempt before is ended first."""
+    file = path.open("a+")
+    if file.tell() and not _ends_a_line(path):
+        file.write("\n")
+    return file
 
 
 def _ends_a_line(path: Path) -> bool:
@@ -521,9 +532,9 @@ class Trainer:
         self.parallel.register_comm_hook(None, self._all_reduce)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
         self.parameters = sum(p.numel() for p in self.model.parameters())
-        self.recorder = Recorder(
-            options.metrics / f"rank-{self.rank:04d}.jsonl", {"rank": self.rank, "attempt": self.attempt}
-        )
+        name = f"rank-{self.rank:04d}.jsonl"
+        own = Path(os.path.expandvars(options.results)) / name if options.results else None
+        self.recorder = Recorder(options.metrics / name, {"rank": self.rank, "attempt": self.attempt}, own)
         self.writer = Writer(
             options.checkpoints, options.keep, {"world_size": self.world, "settings": asdict(settings)}, self.recorder
         )
@@ -727,6 +738,9 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoints", type=Path, required=True, help="folder that all nodes share")
     parser.add_argument("--metrics", type=Path, required=True, help="folder for the ranks' JSON lines")
+    parser.add_argument(
+        "--results", default="", help="folder on the node for the same lines; $NAME stands for a variable"
+    )
     parser.add_argument(
         "--computes-on",
         choices=("gpu", "cpu"),

@@ -2,8 +2,8 @@
 
     run = begin(plan, "collectives")                         # a name and a nonce; the nodes sign where the site pins host keys
     script += run.step("/var/tmp/bringup-x-$SLURM_JOB_ID")   # the last lines of a batch script: each node signs what it kept
-    kept = collect(plan, scheduler.hosts, jobs, folder, run) # parts, errors, signatures that hold, and why others do not
-    remove(scheduler.hosts, jobs, folder)
+    kept = collect(plan, hosts, jobs, folder, out, run)      # parts, errors, signatures that hold, and why others do not
+    remove(hosts, jobs, folder, out)
 
 The node signs at the end of the load, not when somebody reads it: what is changed afterwards is another result. The collector
 only joins the parts. workloads/sign_result.py is what runs on the node.
@@ -33,7 +33,6 @@ from validation.evidence.results import NAMESPACE, RUN, faults, message_of, sign
 from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts.gather import HOST_KEY
 from validation.host_keys import pinned_host_keys, pins_node_keys
-from validation.runners import slurm
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "sign_result.py"
 READ_BUDGET_S = 60.0
@@ -42,7 +41,7 @@ FIX = "let ssh-keygen -Y sign with /etc/ssh/ssh_host_ed25519_key work there as r
 OPERATION = "read what its ranks kept"
 
 
-class _Answer(TypedDict):
+class Answer(TypedDict):
     """What a node printed: its result in base64, its signature on it ('' for none)."""
 
     result: str
@@ -50,7 +49,7 @@ class _Answer(TypedDict):
     signature: str
 
 
-class _Read(_Answer):
+class _Read(Answer):
     """And the end of what the job printed."""
 
     said: str
@@ -83,6 +82,10 @@ class Run:
         message = message_of(self.site, "DEVICE", self.name, self.nonce, "TIME", "SHA256")
         return {"message": message, "namespace": NAMESPACE, "key": HOST_KEY}
 
+    def ordered(self, device: str, program: str, request: object) -> dict[str, Any]:
+        """What PROGRAM is asked, so that it runs a program on a device and signs what that prints."""
+        return {"do": "run", "device": device, "program": program, "request": request, "sign": self.order()}
+
     def step(self, folder: str) -> str:
         """The lines of a batch script in which each node of the job signs what its ranks kept; '' where none is asked to."""
         if not self.signed:
@@ -112,9 +115,10 @@ def begin(plan: Plan, what: str) -> Run:
     return Run(plan.site.name, f"{what}-{secrets.token_hex(4)}", secrets.token_hex(16), pins_node_keys(plan))
 
 
-def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], folder: str, run: Run) -> Kept:
-    """What the ranks of these jobs kept, by node. folder: without the number of the job, which follows it."""
-    found = _on_all(hosts, "read", folder, jobs)
+def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], folder: str, out: str, run: Run) -> Kept:
+    """What the ranks of these jobs kept, by node. folder: without the number of the job, which follows it. out: the file of what a
+    job printed, %j for the number."""
+    found = _on_all(hosts, "read", folder, out, jobs)
     raw, ranks, said, errors, signatures = {}, {}, {}, {}, {}
     for node in jobs:
         source = Source(node, OPERATION)
@@ -156,7 +160,7 @@ def judged(
     return signed, unsigned
 
 
-def result_of(told: _Answer, source: Source) -> bytes:
+def result_of(told: Answer, source: Source) -> bytes:
     """The result that a node printed; UnreadableAnswer for one that is not in base64."""
     try:
         return base64.b64decode(told["result"], validate=True)
@@ -164,14 +168,14 @@ def result_of(told: _Answer, source: Source) -> bytes:
         raise source.unreadable("a result in base64", told["result"][:40]) from None
 
 
-def signature_of(node: str, told: _Answer) -> Identity:
+def signature_of(node: str, told: Answer) -> Identity:
     """The signature that a node printed."""
     return signed_result(node, told["message"][:MAX_SIGNATURE], told["signature"][:MAX_SIGNATURE])
 
 
-def remove(hosts: Mapping[str, SshHost], jobs: Mapping[str, int], folder: str) -> None:
+def remove(hosts: Mapping[str, SshHost], jobs: Mapping[str, int], folder: str, out: str) -> None:
     """Remove what the jobs left on their nodes; a node that does not answer keeps it."""
-    _on_all(hosts, "remove", folder, jobs)
+    _on_all(hosts, "remove", folder, out, jobs)
 
 
 def side_by_side(raw: Mapping[str, bytes], **more: str) -> bytes:
@@ -184,11 +188,11 @@ def left_unsigned(unsigned: Mapping[str, str], nodes: Collection[str]) -> list[s
     return [f"not signed by {node}: {why}" for node, why in unsigned.items() if node in nodes]
 
 
-def _on_all(hosts: Mapping[str, SshHost], what: str, folder: str, jobs: Mapping[str, int]) -> dict[str, Any]:
+def _on_all(hosts: Mapping[str, SshHost], what: str, folder: str, out: str, jobs: Mapping[str, int]) -> dict[str, Any]:
     """What the program printed on each node, as JSON; the DeviceError of a node where it did not get done."""
 
     def on(node: str) -> Any:
-        order = {"do": what, "folder": f"{folder}{jobs[node]}", "out": slurm.OUTPUT.replace("%j", str(jobs[node]))}
+        order = {"do": what, "folder": f"{folder}{jobs[node]}", "out": out.replace("%j", str(jobs[node]))}
         try:
             return hosts[node].program(PROGRAM.read_text(), order, budget_s=READ_BUDGET_S, operation=OPERATION)
         except DeviceError as error:
