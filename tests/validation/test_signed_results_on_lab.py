@@ -8,8 +8,11 @@ from capacity.model import Plan
 from tests.standing import Standing
 from validation.checks.conftest import SWEPT, sweep_collectives
 from validation.facts.node_results import side_by_side
+from validation.facts.storage_acts import checkpoint_writes
 from validation.from_raw import Again, computed
-from validation.runners import slurm
+from validation.runners import slurm, training
+from validation.runners.training import Recording
+from validation.training_story import unlike_parts
 
 pytestmark = pytest.mark.lab
 
@@ -38,3 +41,18 @@ def test_the_nodes_sign_their_part_of_the_collectives(standing: Standing, pinnin
     assert found.value["rows"] == swept.report["rows"] if swept.report else False
     left = {node: standing.shell(node, f"ls -d {SWEPT}* 2>/dev/null || true").strip() for node in gpus(pinning)}
     assert left == dict.fromkeys(gpus(pinning), "")
+
+
+def test_the_nodes_sign_their_part_of_checkpoint_writes(pinning: Plan) -> None:
+    found = checkpoint_writes(pinning, 1 << 20, pinning.site.storage.checkpoint.stall_s)
+    assert (found.error, dict(found.unsigned)) == ("", {})
+    assert sorted(found.signed) == gpus(pinning)
+    assert isinstance(computed("S124.measured", pinning.site.name, pinning, found.raw), Again)
+
+
+def test_the_nodes_sign_their_part_of_a_training(pinning: Plan) -> None:
+    recording = training.smoke(pinning, slurm.connect(pinning))
+    assert (recording.problems, recording.unsigned) == ([], {})
+    assert unlike_parts(Recording.from_json(recording.as_json())) == ""
+    ran = {node for job in recording.jobs.values() for node in job["nodes"]}
+    assert {one.device for one in recording.signed} == ran
