@@ -8,6 +8,7 @@ FROM_RAW has a function for each item whose raw output holds the numbers of its 
 limit and a raw output why not. What a raw output holds is hostile: a collector's key may have signed anything as one.
 """
 
+import functools
 import hashlib
 import json
 import math
@@ -63,10 +64,15 @@ class Again:
 
 
 class Reader:
-    """Raw outputs of an evidence folder, each read and computed from once."""
+    """Raw outputs of an evidence folder, each computed from once.
+
+    A raw output that many records share is read once where they follow each other; of what a node said of itself all items are
+    computed when the first one asks.
+    """
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan, self.folder = plan, folder
+        self._last: tuple[str, bytes] = ("", b"")
         self._known: dict[tuple[str, str, str], Again | str] = {}
         self._parts: dict[tuple[str, str, str], Sequence[Part] | str] = {}
 
@@ -100,19 +106,24 @@ class Reader:
         key = (item.id, record.subject, record.raw_sha256)
         if key not in self._known:
             raw = self._raw(record.raw_sha256)
-            self._known[key] = raw if isinstance(raw, str) else computed(item.id, record.subject, self.plan, raw)
+            for one in OF_NODE_FACTS if item.id in OF_NODE_FACTS else (item.id,):
+                found = raw if isinstance(raw, str) else computed(one, record.subject, self.plan, raw)
+                self._known[one, record.subject, record.raw_sha256] = found
         return self._known[key]
 
     def _raw(self, digest: str) -> bytes | str:
         """A raw output, or why there is none."""
         if not digest:
             return "it keeps no raw output, from which its value could be computed again"
+        if digest == self._last[0]:
+            return self._last[1]
         try:
             raw = strict.read(self.folder, raw_path(digest), MAX_BYTES)
         except (OSError, ValueError) as error:
             return f"its raw output cannot be read: {error}"
         if hashlib.sha256(raw).hexdigest() != digest:
             return f"{raw_path(digest)} has been changed"
+        self._last = (digest, raw)
         return raw
 
 
@@ -159,6 +170,7 @@ def _short(value: Any) -> str:
 
 
 # ---- answers of devices ----------------------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=1)
 def _data(raw: bytes, subject: str) -> Mapping[str, Any]:
     """The data of a device's answer (facts.answer.Answer.raw); ValueError for that of another device."""
     answer = json.loads(raw)
@@ -255,12 +267,21 @@ def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:
 # ---- jobs and runs ---------------------------------------------------------------------------------------------------
 def _recap(raw: bytes, subject: str, plan: Plan) -> Again:
     """The counts of a node in the recap that ansible-playbook prints last."""
-    row = rf"^{re.escape(subject)}\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\b"
-    found = re.findall(row, raw.decode(errors="replace"), re.MULTILINE)
+    found = _recaps(raw).get(subject, [])
     if len(found) != 1:
         raise ValueError(f"{len(found)} recaps of {subject}")
-    counts = dict(zip(("ok", "changed", "unreachable", "failed"), map(int, found[0]), strict=True))
-    return Again(counts)
+    return Again(found[0])
+
+
+@functools.lru_cache(maxsize=1)
+def _recaps(raw: bytes) -> Mapping[str, Sequence[Mapping[str, int]]]:
+    """Each recap of each node in what ansible-playbook printed."""
+    row = re.compile(r"^(\S+)\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\b", re.MULTILINE)
+    found: dict[str, list[Mapping[str, int]]] = {}
+    for node, *counts in row.findall(raw.decode(errors="replace")):
+        named = zip(("ok", "changed", "unreachable", "failed"), map(int, counts), strict=True)
+        found.setdefault(node, []).append(dict(named))
+    return found
 
 
 def _preempted(raw: bytes, subject: str, plan: Plan) -> Again:
@@ -326,39 +347,44 @@ def _nvlink(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(value, found, None if least is None else round(least, 3))
 
 
+@functools.lru_cache(maxsize=1)
+def _recording(raw: bytes) -> Recording:
+    return Recording.from_json(raw)
+
+
 def _metrics(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(story.metrics_pct(Recording.from_json(raw), "undisturbed"))
+    return Again(story.metrics_pct(_recording(raw), "undisturbed"))
 
 
 def _delays(raw: bytes, subject: str, plan: Plan) -> Again:
-    seen = story.delay_seen_pct(Recording.from_json(raw), "undisturbed")
+    seen = story.delay_seen_pct(_recording(raw), "undisturbed")
     return Again({str(rank): {"delay_seen_pct": share} for rank, share in seen.items()})
 
 
 def _stragglers(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = Recording.from_json(raw)
+    recording = _recording(raw)
     named, slow = story.stragglers(recording, "undisturbed"), recording.settings["slow"]
     right = named.get("-".join(map(str, slow["steps"]))) == slow["rank"]
     return Again(named, [] if right else [f"rank {slow['rank']} was slowed, named are {named or 'nobody'}"])
 
 
 def _series(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = Recording.from_json(raw)
+    recording = _recording(raw)
     return Again({"runs": sorted(recording.metrics)}, story.series_faults(recording))
 
 
 def _checkpoints(raw: bytes, subject: str, plan: Plan) -> Again:
-    found = story.checkpoints(Recording.from_json(raw))
+    found = story.checkpoints(_recording(raw))
     return Again(found, [f"{found['failed']} checkpoints failed"] if found["failed"] else [])
 
 
 def _scales(raw: bytes, subject: str, plan: Plan) -> Again:
-    one, many = story.scales(Recording.from_json(raw))
+    one, many = story.scales(_recording(raw))
     return Again({"scales": [one, many], "efficiency": story.efficiency(one, many)})
 
 
 def _recovery(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = Recording.from_json(raw)
+    recording = _recording(raw)
     told = story.tell(recording)
     value = {"stages": told.stages, "lost_steps": told.lost_steps, "finals": told.finals}
     return Again({**value, "alone_off_pct": story.alone_off_pct(recording)}, story.differences(recording))
@@ -398,7 +424,7 @@ def _digests(raw: bytes) -> list[Part]:
 
 def _trained(raw: bytes) -> list[Part]:
     """What nodes signed of a training; ValueError where the events that are judged are others."""
-    recording = Recording.from_json(raw)
+    recording = _recording(raw)
     if why := story.unlike_parts(recording):
         raise ValueError(why)
     parts = [part for run in recording.parts.values() for part in run.items()]
@@ -419,6 +445,8 @@ PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
     "S188.measured": _trained,
 }
 """By joined item (evidence.results), the parts of a raw output that nodes have to have signed, each with its node."""
+OF_NODE_FACTS = ("S054.applied", "S054.measured", "S125.applied", "S144.observed")
+"""Items of FROM_RAW whose raw output is the same answer of a node."""
 OF_THE_WHOLE_NODE = (
     "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"
 )
