@@ -260,6 +260,7 @@ def approved(site: Site, folder: Path, now: datetime) -> Approved:
         now,
         asset_ids=asset_aliases(load_assets(site), plan.gpus),
         host_keys=pinned_host_keys(plan),
+        from_raw=Reader(plan, folder / "evidence"),
     )
 
 

@@ -226,9 +226,11 @@ def approved(
     *,
     asset_ids: Mapping[str, Iterable[str]] | None = None,
     host_keys: Mapping[str, frozenset[str]] | None = None,
+    from_raw: rejudge.FromRaw | None = None,
 ) -> Approved:
     """What approvals of go-live that are signed now are about; arguments and ValueError as in `judge`."""
     bench, _ = _bench(register, plan, contents, waivers, now, False, asset_ids or {}, host_keys or {})
+    bench = replace(bench, from_raw=from_raw)
     return approvals.bound(_counting(bench, contents), bench.waivers, bench.freezes, contents, plan.hash)
 
 

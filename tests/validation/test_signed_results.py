@@ -16,6 +16,7 @@ from inventory.site import Site
 from tests.plans import plan_of
 from tests.validation import recordings
 from tests.validation.bench import (
+    ASSETS,
     DIGEST,
     FROZEN,
     HOST_KEY,
@@ -32,6 +33,7 @@ from tests.validation.bench import (
     swept,
     with_parts,
 )
+from validation.approvals import STATE
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import NAMESPACE as CHALLENGE
 from validation.evidence.record import raw_path
@@ -41,6 +43,7 @@ from validation.facts.node_results import side_by_side
 from validation.from_raw import Again, Reader, computed
 from validation.register import Register
 from validation.runners.training import Recording
+from validation.verdict import approved
 
 ITEM = "S034.measured"
 KEYS = frozenset({public_of(HOST_KEY)})
@@ -243,6 +246,8 @@ class Bench:
     plan: SmallPlan
     contents: Contents
     folder: Path
+    reader: Reader | None = None
+    judged_contents: Contents | None = None
 
     def judged(
         self,
@@ -278,7 +283,8 @@ class Bench:
 
         entries = (*map(changed, self.contents.entries), *more)
         contents = dataclasses.replace(self.contents, entries=entries)
-        reader = Reader(plan, self.folder)
+        reader = self.reader = Reader(plan, self.folder)
+        self.judged_contents = contents
         verdict = judged(self.register, self.plan, contents, (), NOW, host_keys=KEYS_OF, from_raw=reader)
         found_item = next(one for one in verdict.items if one.item == item)
         return verdict.exit_code, found_item.status, found_item.detail
@@ -437,3 +443,23 @@ def test_a_training_without_parts_is_unproven(bench: Bench) -> None:
     bare = dataclasses.replace(smoke, parts={})
     status, word, detail = bench.judged(bare.as_json(), signed, item=TRAINED_ITEM)
     assert (status, word, "no node signed rank 0, attempt 0" in detail) == (1, "unproven", True)
+
+
+def test_approvals_are_about_joined_results_too(bench: Bench) -> None:
+    """What counts at the approval is what counts at the gate: both read the parts."""
+    assert bench.judged(RAW, SIGNED)[1] == "pass"
+
+    def records(reader: Reader | None) -> int:
+        said = approved(
+            bench.register,
+            bench.plan,
+            bench.judged_contents or bench.contents,
+            (),
+            NOW,
+            asset_ids=ASSETS,
+            host_keys=KEYS_OF,
+            from_raw=reader,
+        )
+        return int(said.configuration[STATE]["records"])
+
+    assert records(bench.reader) == records(None) + 1
