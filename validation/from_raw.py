@@ -256,7 +256,14 @@ def _version(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again({"neighbours": _data(raw, subject)["lldp"]})
+    """What LLDP says; of an InfiniBand switch, which has no LLDP, its links in the subnet as a host sees it."""
+    fabrics = dict(zip(plan.devices["name"], plan.devices["fabric"], strict=True))
+    if fabrics.get(subject) != "compute" or plan.site.fabric.kind != "ib":
+        return Again({"neighbours": _data(raw, subject)["lldp"]})
+    part = json.loads(raw)
+    if not part["node"]:
+        raise ValueError(f"{subject} is not in the subnet")
+    return Again({"links": [row[1:] for row in part["links"] if row[0] == part["node"][0]]})
 
 
 def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:

@@ -283,6 +283,10 @@ def kept_by(texts: Sequence[str]) -> bytes:
     return json.dumps({"ranks": list(texts), "samples": ""}, indent=1).encode()
 
 
+IN_THE_SUBNET = frozenset(("S062.measured", name) for name, *_, fabric in DEVICES if fabric == "compute")
+"""Items and subjects whose raw output is a switch's part of the InfiniBand subnet."""
+
+
 def with_parts(recording: Recording) -> Recording:
     """The recording with what its nodes sign: by run and node the events of the attempts that ran there, but those of a node that
     lost its power."""
@@ -320,6 +324,9 @@ def raw_of(item: str, subject: str) -> bytes:
     if item in TRAINED:
         return recordings.made().as_json()
     gpus = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    if (item, subject) in IN_THE_SUBNET:
+        rows = [["S-1", "1", "4x", "HDR", "H-1", "1"], ["S-1", "2", "4x", "HDR", "S-2", "5"]]
+        return json.dumps({"host": "gpu001", "node": ["S-1", "switch"], "links": rows, "lanes": {}}).encode()
     if item == "S066.measured":
         return side_by_side({node: kept_by(texts) for node, texts in swept(gpus).items()})
     if item == "S124.measured":

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -307,3 +308,32 @@ def test_faults_that_a_raw_output_shows_are_named(record: MakeRecord, plan: Plan
 def test_a_recording_of_no_run_gives_nothing(record: MakeRecord, plan: Plan, item: str) -> None:
     nothing = Recording(["gpu001"]).as_json()
     assert unlike_raw(plan, sound(record, plan, item), nothing) is not None
+
+
+def test_the_links_of_an_infiniband_switch_are_those_of_its_part_of_the_subnet(record: MakeRecord, plan: Plan) -> None:
+    """S062 has two checks: LLDP of in-band switches, and the subnet of the others."""
+    switches = plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "compute"), "name"]
+    subject = switches.iloc[0]
+    part = {"host": "gpu001", "node": ["S-1", "switch"], "links": [["S-1", "1", "4x"], ["S-2", "1", "4x"]]}
+    one = record("S062.measured", subject, value={"links": [["1", "4x"]]})
+    assert unlike_raw(plan, one, json.dumps(part).encode()) is None
+    lost = {**part, "links": []}
+    assert "it says links" in str(unlike_raw(plan, one, json.dumps(lost).encode()))
+    assert "is not in the subnet" in str(unlike_raw(plan, one, json.dumps({**part, "node": None}).encode()))
+    assert "cannot be computed" in str(unlike_raw(plan, one, answer({"lldp": []}, subject)))
+
+
+def test_every_check_of_an_item_that_is_computed_again_is_known() -> None:
+    """An item whose checks differ by subject needs a computation for each."""
+    several = {item for item, count in Counter(checked_by()).items() if count > 1}
+    assert several & set(FROM_RAW) == {"S062.measured"}
+
+
+def checked_by() -> list[str]:
+    """The item of each check, by the source of the checks."""
+    found = []
+    for path in sorted((repo_root() / "validation" / "checks").glob("test_*.py")):
+        functions = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)]
+        decorators = [one for function in functions for one in function.decorator_list if isinstance(one, ast.Call)]
+        found += [ast.literal_eval(one.args[0]) for one in decorators if ast.unparse(one.func) == "check"]
+    return found
