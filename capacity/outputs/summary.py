@@ -19,7 +19,7 @@ from capacity.power import facility
 from capacity.power.operation import standby
 from capacity.power.rack import circuits
 from capacity.procurement import order_dates, programme
-from capacity.procurement.bom import ordered, total_of
+from capacity.procurement.bom import estimated, ordered, total_of
 from capacity.space import hall
 from capacity.storage import sizing
 from network import fabric, optics
@@ -126,6 +126,7 @@ def _purchase(plan: Plan) -> dict[str, Any]:
         "currency": plan.site.purchase.currency,
         "cost": round(float(plan.bom["cost"].sum()), 2),
         "total": total_of(plan.bom, plan.site.purchase.currency),
+        "estimated": estimated(plan.bom),
         "lines": len(plan.bom),
         "lines_without_price": int((paid & (plan.bom["price_source"] == "")).sum()),
         "spares": int(plan.bom["spares"].sum()),

@@ -16,7 +16,7 @@ import pandas as pd
 from capacity.model import Plan
 from capacity.outputs.tables import Table
 from capacity.procurement import programme
-from capacity.procurement.bom import cost, ordered, unpriced
+from capacity.procurement.bom import cost, estimated, ordered, unpriced
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -67,6 +67,7 @@ def purchase(plan: Plan) -> bytes:
         ("Go-live at P50", str(live["p50_finish"])),
         ("Go-live at P90", str(live["p90_finish"])),
         ("Cost of priced lines", f"{cost(plan.bom):,.2f} {plan.site.purchase.currency}"),
+        ("Of it with estimated prices", f"{estimated(plan.bom):,.2f} {plan.site.purchase.currency}"),
         ("Lines without a price, not in the cost", str(unpriced(plan.bom))),
     ]
     work = plan.activities[plan.activities["kind"].isin(["lead", "work"])]

@@ -385,19 +385,48 @@ def unpriced(bom: pd.DataFrame) -> int:
     return int(((ordered(bom) > 0) & (bom["price_source"] == "")).sum())
 
 
-def total(cost_of_lines: float, without_price: int, currency: str) -> str:
-    """A cost in words that never counts a line without a price as 0: '400.0 M USD without 16 unpriced lines'."""
+NO_QUOTE = ("planning figure", "not confirmed", "no quote", "not a quote", "estimate")
+"""Words by which the source of a price says that it is an estimate."""
+
+
+def is_estimate(source: str) -> bool:
+    """Whether the source of a price says that nobody quoted it."""
+    return any(word in source.lower() for word in NO_QUOTE)
+
+
+def estimated(bom: pd.DataFrame) -> float:
+    """That part of `cost` whose prices are estimates."""
+    return round(float(bom.loc[bom["price_source"].map(is_estimate).astype(bool), "cost"].sum()), 2)
+
+
+def money(value: float, currency: str) -> str:
+    """'40.7 M USD', below a million '950 USD'."""
+    return f"{value / 1e6:,.1f} M {currency}" if value >= 1e6 else f"{value:,.0f} {currency}"
+
+
+def caveats(cost_of_lines: float, without_price: int, guessed: float, currency: str) -> str:
+    """What a cost leaves out and how much of it is estimated: 'without 16 unpriced lines, all of it estimated'; '' for neither."""
+    lines = "1 unpriced line" if without_price == 1 else f"{without_price} unpriced lines"
+    of_it = "all" if guessed >= cost_of_lines - 0.005 else money(guessed, currency)
+    return ", ".join(
+        [*([f"without {lines}"] if without_price else []), *([f"{of_it} of it estimated"] if guessed >= 0.005 else [])]
+    )
+
+
+def total(cost_of_lines: float, without_price: int, currency: str, guessed: float = 0.0) -> str:
+    """A cost in words that never counts a line without a price as 0, and says how much of it is `guessed`: '400.0 M USD without
+    16 unpriced lines, 380.0 M USD of it estimated'.
+    """
     if not cost_of_lines:
         return "no prices" if without_price else f"0 {currency}"
-    millions = cost_of_lines / 1e6
-    paid = f"{millions:,.1f} M {currency}" if millions >= 1 else f"{cost_of_lines:,.0f} {currency}"
-    lines = "1 unpriced line" if without_price == 1 else f"{without_price} unpriced lines"
-    return f"{paid} without {lines}" if without_price else paid
+    said = caveats(cost_of_lines, without_price, guessed, currency)
+    between = "" if not said else " " if without_price else ", "
+    return f"{money(cost_of_lines, currency)}{between}{said}"
 
 
 def total_of(bom: pd.DataFrame, currency: str) -> str:
     """`total` of a bill."""
-    return total(cost(bom), unpriced(bom), currency)
+    return total(cost(bom), unpriced(bom), currency, estimated(bom))
 
 
 def _priced(site: Site, lines: Sequence[Line], order_by: Mapping[tuple[str, str], str]) -> pd.DataFrame:

@@ -81,6 +81,91 @@ class ByHand:
         return (self.it_kw / self.ups + cooling_kw) * transformers
 
 
+@dataclass(frozen=True)
+class Figure:
+    """One line of the calculation by hand: how many, each in `unit` (kW, USD), and where both come from."""
+
+    what: str
+    count: float
+    each: float
+    unit: str
+    source: str
+
+
+SERVER_KW = 8 * 1.4 * 1.43
+"""Eight GPUs of 1,400 W (The Register, 2025-06-12) and 43 % on top for the rest of a server (RC-071b)."""
+ONE_CIRCUIT_KW = 3**0.5 * 415 * 60 * 0.8 / 1000
+"""60 A at 415 V and 80 % (NEC 210.20(A), RC-085a); with one of three feeds lost two carry a rack, and its supplies are unevenly on
+them: no more than one circuit's worth is counted."""
+MI355X = (
+    Figure("servers", 16, SERVER_KW, "kW", "128 GPUs of eight a server; see SERVER_KW"),
+    Figure(
+        "fabric switches",
+        10,
+        1.1 + 64 * 0.018,
+        "kW",
+        "eight rails and two spines; 1,100 W (not confirmed) and 64 optics of 18 W",
+    ),
+    Figure(
+        "in-band switches",
+        4,
+        0.69,
+        "kW",
+        "SN4000 hardware manual: 466 W (secondary); 64 optics of 3.5 W",
+    ),
+    Figure("management switches", 4, 0.11, "kW", "SN2201 hardware manual: 98 W (secondary); four optics of 3.5 W"),
+    Figure("service nodes", 5, 1.2, "kW", "two processors of 350 W and as much again; planning figure"),
+    Figure("storage", 7, 1.6, "kW", "24 drives of 25 W and two controllers of 500 W; planning figure"),
+    Figure("metadata servers", 2, 0.9, "kW", "two processors of 250 W, 24 drives of 15 W; planning figure"),
+    Figure("rack PDUs", 30, 0.025, "kW", "three in each of ten racks, metering and relays; planning figure"),
+    Figure(
+        "servers and a spare",
+        17,
+        330_000,
+        "USD",
+        "planning figure of 2026, not a quote",
+    ),
+    Figure("fabric switches", 10, 52_000, "USD", "planning figure of 2026, not a quote"),
+    Figure("storage", 7, 290_000, "USD", "planning figure of 2026, not a quote"),
+    Figure(
+        "optics",
+        460,
+        900,
+        "USD",
+        "128 at servers, 64 and 128 twin plugs at switches, 138 in-band; planning figure, not a quote",
+    ),
+    Figure(
+        "UPS modules of 250 kW",
+        9,
+        60_000,
+        "USD",
+        "301 kW on three feeds: two and a spare on each; planning figure, not a quote",
+    ),
+    Figure(
+        "spare GPUs",
+        4,
+        30_000,
+        "USD",
+        "9.1 % a year over 12 weeks (arXiv 2407.21783) at 95 %; planning figure, not a quote",
+    ),
+    Figure("service nodes and metadata", 6, 25_000, "USD", "planning figure of 2026, not a quote"),
+    Figure("in-band switches", 4, 28_000, "USD", "planning figure of 2026, not a quote"),
+    Figure(
+        "racks, PDUs, cords, cables, breakers",
+        1,
+        330_000,
+        "USD",
+        "ten racks of 2,600, 31 PDUs of 3,200, the rest counted as one; planning figure",
+    ),
+)
+"""What 128 MI355X add up to, with the source of each figure: none is taken from the program."""
+
+
+def total(unit: str) -> float:
+    """The figures of one unit added up."""
+    return sum(one.count * one.each for one in MI355X if one.unit == unit)
+
+
 STORAGE_KW = 13.0
 BY_HAND = {
     # 64 servers of 10.2 kW; 24 switches of 1.7 kW; six of 0.47 and seven of 0.1 kW; five service nodes of 0.8 kW; storage. Fans
@@ -114,15 +199,14 @@ BY_HAND = {
         racks=8 + 5,
         millions=8 * 3.7 + 13 * 0.12 + 18 * 0.29 + 2200 * 0.0009 + 24 * 0.06 + 18 * 0.06 + 1.2,
     ),
-    # 16 servers of 16 kW; ten switches of 2.7 kW with their optics; four of 0.75 kW and four of 0.1 kW. Two servers a rack.
     "mi355x": ByHand(
-        it_kw=16 * 16 + 10 * 2.7 + 4 * 0.75 + 4 * 0.1 + 5 * 0.8 + STORAGE_KW,
+        it_kw=total("kW"),
         chilled=1.02,
         cop=5.5,
         aux=0.07,
         ups=0.965,
-        racks=16 // 2 + 2,
-        millions=17 * 0.33 + 10 * 0.052 + 7 * 0.29 + 460 * 0.0009 + 9 * 0.06 + 4 * 0.028 + 0.5,
+        racks=16 // int(ONE_CIRCUIT_KW // SERVER_KW) + 2,
+        millions=total("USD") / 1e6,
     ),
 }
 
@@ -148,3 +232,17 @@ def test_the_hall_of_1200_kw_is_not_filled() -> None:
     assert plan.site.electrical is not None
     assert plan.site.electrical.utility.firm_mva == 1.2
     assert summarise(plan)["electrical"]["service"]["mva"] < 1.2
+
+
+def test_each_figure_of_the_mi355x_by_hand_has_a_source_and_none_is_left_out() -> None:
+    assert all(one.source for one in MI355X)
+    plan = first_plan("mi355x")
+    servers = plan.devices[plan.devices["model"] == "generic-mi355x-8gpu-10u"]
+    assert servers["nameplate_w"].tolist() == pytest.approx([SERVER_KW * 1000] * 16, rel=0.002)
+    counted = {one.what: one.count for one in MI355X if one.unit == "kW"}
+    models = plan.devices["model"].value_counts()
+    assert counted["fabric switches"] == models["arista-7060x6-64pe"]
+    assert counted["in-band switches"] == models["nvidia-sn4600c"]
+    assert counted["management switches"] == models["nvidia-sn2201"]
+    assert counted["storage"] == models["lustre-flash-2u24"]
+    assert sum(counted.values()) == len(plan.devices)

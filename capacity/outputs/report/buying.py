@@ -39,6 +39,8 @@ def page(plan: Plan) -> Markup:
         costs=Markup(cost_bars(plan)),
         unpriced=bom.unpriced(plan.bom),
         total=bom.total_of(plan.bom, plan.site.purchase.currency),
+        estimated=bom.estimated(plan.bom),
+        is_estimate=bom.is_estimate,
         currency=plan.site.purchase.currency,
         priced=bool(plan.site.purchase.prices),
         bill=_bill(plan.bom),
@@ -64,9 +66,10 @@ def _figures(plan: Plan, live: dict[str, Any], orders: list[dict[str, Any]]) -> 
 
 
 def cost_figure(plan: Plan) -> tuple[str, str]:
-    """The total and what it leaves out, as a figure with its label."""
-    paid, _, without = bom.total_of(plan.bom, plan.site.purchase.currency).partition(" without ")
-    return paid, f"cost without {without}" if without else "cost"
+    """The total, with what it leaves out and how much of it is estimated, as a figure with its label."""
+    cost, open_, currency = bom.cost(plan.bom), bom.unpriced(plan.bom), plan.site.purchase.currency
+    said = bom.caveats(cost, open_, bom.estimated(plan.bom), currency) if cost else ""
+    return bom.total(cost, open_, currency).partition(" without ")[0], f"cost {said}".rstrip()
 
 
 def order_rows(plan: Plan) -> list[dict[str, Any]]:
