@@ -283,8 +283,8 @@ def kept_by(texts: Sequence[str]) -> bytes:
     return json.dumps({"ranks": list(texts), "samples": ""}, indent=1).encode()
 
 
-IN_THE_SUBNET = frozenset(("S062.measured", name) for name, *_, fabric in DEVICES if fabric == "compute")
-"""Items and subjects whose raw output is a switch's part of the InfiniBand subnet."""
+IN_THE_SUBNET = [name for name, *_, fabric in DEVICES if fabric == "compute"]
+"""Switches of the small plan whose raw output of S062 is their part of the InfiniBand subnet."""
 
 
 def with_parts(recording: Recording) -> Recording:
@@ -324,7 +324,8 @@ def raw_of(item: str, subject: str) -> bytes:
     if item in TRAINED:
         return recordings.made().as_json()
     gpus = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
-    if (item, subject) in IN_THE_SUBNET:
+    in_subnet = plan.devices.loc[plan.devices["fabric"] == "compute", "name"]
+    if item == "S062.measured" and subject in {*in_subnet, *IN_THE_SUBNET}:
         rows = [["S-1", "1", "4x", "HDR", "H-1", "1"], ["S-1", "2", "4x", "HDR", "S-2", "5"]]
         return json.dumps({"host": "gpu001", "node": ["S-1", "switch"], "links": rows, "lanes": {}}).encode()
     if item == "S066.measured":
