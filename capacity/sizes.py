@@ -8,7 +8,7 @@ whether the file states it or not, and what is worked out is what they ask for, 
 """
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 from capacity import stages
 from capacity.accepted import load_standing
 from capacity.build import build
+from capacity.cooling import mechanical
 from capacity.kept import Kept
 from capacity.model import Plan, frames
 from capacity.power.rack import budget
@@ -50,8 +51,12 @@ ANEW = {
 }
 """Sizes that start again at their least when another one grows, because fewer of them may be enough then. More rows have more
 heads for panels. Racks at other places may be fewer, with fewer rack PDUs to manage. More leaves share the links of the spines."""
+NEED_DATE = "schedule.need_date"
+INBAND_SIZES = frozenset({"inband.leaves", "inband.spines"})
+LAST = max(STAGES.values())
 SOON = 1
-"""Sizes of the stages up to this one are raised as soon as they are asked for, and the rest of that plan is not worked out."""
+"""Stage of the last sizes of in-band network and hall. Sizes up to it are raised as soon as they are asked for, and the rest of
+that plan is not worked out."""
 
 
 def panel_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
@@ -70,13 +75,20 @@ def supplied(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.
     return {}, list(built["supply_loads"].findings)
 
 
-HALL = (
+def unit_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+    """What the places of the cooling units ask for, for those who ask for sizes of the hall alone."""
+    return {}, mechanical.placed_units(site, built["cooling_design"], built["racks"])[2]
+
+
+INBAND = (
     stages.fabric,
     stages.storage,
     stages.devices,
     stages.inband_network,
     stages.inband_failures,
     stages.storage_rate,
+)
+HALL = (
     stages.places,
     stages.rooms,
     stages.halls,
@@ -94,9 +106,9 @@ SUPPLY = (
     stages.cooling,
 )
 PURCHASE = (stages.dates, stages.site_alone)
-"""Stages of the plan, in the order in which sizes are asked for: first the hall, where cables, which take longest, are laid when
-the racks have places; then the supply; the dates, and what the site file alone says, last. While an earlier group asks, later
-ones are not run. Stages that ask for no size (waves, bill) are not run at all."""
+"""Stages of the plan, in the order in which sizes are asked for: first the in-band network; then the hall, where cables, which
+take longest, are laid when the racks have places; then the supply; the dates, and what the site file alone says, last. While an
+earlier group asks, later ones are not run. Stages that ask for no size (voltages and faults, waves, bill) are not run at all."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
@@ -110,13 +122,14 @@ def changed(name_or_path: str, settings: Sequence[str]) -> Site:
     return complete(whatif.changed(name_or_path, settings))
 
 
-def complete(site: Site, catalog: Catalog | None = None, dates: bool = True) -> Site:
-    """The site with its open sizes worked out; the site itself where its file states them all. Without `dates` the need date
-    stays at its least; no other size follows from it.
+def complete(site: Site, catalog: Catalog | None = None, wanted: Collection[str] | None = None) -> Site:
+    """The site with its open sizes worked out; the site itself where its file states them all.
+
+    `wanted` are keys of sizes, for those who want these alone: others are then worked out only as far as these follow from them.
     """
     if not site.effective.sized():
         return site
-    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2), dates)
+    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2), wanted)
 
 
 def planned(
@@ -131,20 +144,37 @@ def planned(
     return build(_sized(site, catalog, assets, kept), catalog, assets, kept=kept)
 
 
-def _sized(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept, dates: bool = True) -> Site:
+def _sized(
+    site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept, wanted: Collection[str] | None = None
+) -> Site:
     """The site with its open sizes worked out."""
     made: dict[str, Any] = {}
     standing = load_standing(site)
-    groups = (HALL, SUPPLY, PURCHASE if dates else tuple(one for one in PURCHASE if one is not stages.dates))
+    groups, last = _needed(wanted)
     for _ in range(MOST_PLANS):
         more = _asked(site, catalog, {"assets": assets, "baseline": standing, "what_ifs": False}, groups, kept)
-        if not more:
+        if not more or min(map(_number, more)) > last:
             break
         for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():
             made.pop(key, None)
         made |= more
         site = loading.with_sizes(site, made, catalog)
     return site
+
+
+def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, ...], ...], int]:
+    """The stages that ask for these sizes or for what they follow from, and the number of the last sizes to work out.
+
+    The in-band network follows from no places. The hall follows from the racks' loads and from no rating of what feeds them;
+    ratings may follow from a PUE that the site alone asks for. Nothing follows from the need date.
+    """
+    if wanted is None or NEED_DATE in wanted:
+        return (INBAND, HALL, SUPPLY, PURCHASE), LAST
+    if INBAND_SIZES.issuperset(wanted):
+        return (INBAND,), LAST
+    if max(map(_number, wanted)) <= SOON:
+        return (INBAND, HALL, tuple(unit_places if one is stages.cooling else one for one in SUPPLY)), SOON
+    return (INBAND, HALL, SUPPLY, tuple(one for one in PURCHASE if one is not stages.dates)), LAST
 
 
 @frames.with_python_strings
@@ -161,7 +191,7 @@ def _asked(
             if (more := _raised(found, site)) and (number := min(map(_number, more))) <= SOON:
                 return _of_stage(more, number)
         more = _raised(findings, site)
-        for one in findings if group is SUPPLY else ():
+        for one in findings if supplied in group else ():
             more |= _rung(one, built["supply_loads"].elements, site, more)
         if more:
             return _of_stage(more, min(map(_number, more)))

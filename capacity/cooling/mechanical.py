@@ -104,11 +104,10 @@ def build(
     """
     figures, found = _Figures(), list[Finding]()
     design = design or design_day(site, devices, racks, placements)
-    every = pd.concat([design.air_zones, design.loops], ignore_index=True)
     _air_figures(site, design, figures)
     found += _coolant(site, design, figures)
-    placed = places.place(site, every, racks)
-    found += places.check_unit_places(site, placed, every, len(racks))
+    every, placed, short = placed_units(site, design, racks)
+    found += short
     found += zones.check_zones(site, every)
     found += zones.check_loops(site, design.loops, design.per_rack)
     found += coolant.check_facility_water(site)
@@ -134,6 +133,13 @@ def build(
     rows = pd.DataFrame(figures.rows, columns=["item", "subject", "quantity", "value", "unit", "source"])
     built = {"zones": every, "cooling_units": placed.frame, "cooling_figures": rows, "cooling_options": compared}
     return Mechanical(built, tuple(found))
+
+
+def placed_units(site: Site, design: Design, racks: pd.DataFrame) -> tuple[pd.DataFrame, places.Placed, list[Finding]]:
+    """All zones, the places of their units, and what stands against these places."""
+    every = pd.concat([design.air_zones, design.loops], ignore_index=True)
+    placed = places.place(site, every, racks)
+    return every, placed, places.check_unit_places(site, placed, every, len(racks))
 
 
 def _air_figures(site: Site, design: Design, figures: _Figures) -> None:

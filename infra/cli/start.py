@@ -126,7 +126,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if shown:
         from capacity.sizes import complete
 
-        site = complete(site, dates="schedule.need_date" in shown)
+        site = complete(site, wanted=shown)
     show_explained(standard_console(), explain(site, arguments.key))
     return OK
 

@@ -112,6 +112,30 @@ def test_the_sizes_of_some_sites_are_least(wanted: Wanted) -> None:
     assert_least(complete(parse_site(site_text(wanted))))
 
 
+@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ("inband.spines",),
+        ("room.rows", "room.rpps_per_row"),
+        ("oob.switches",),
+        ("electrical.transformers.kva", "electrical.transformers.load_loss_kw"),
+        ("power.pue",),
+    ],
+    ids=lambda wanted: wanted[0],
+)
+def test_a_size_that_is_wanted_alone_is_that_of_the_whole_site(name: str, wanted: tuple[str, ...]) -> None:
+    alone, whole = sizes(complete(parse_site(text_of(name)), wanted=wanted)), sizes(first_site(name))
+    assert {key: alone[key] for key in wanted if key in whole} == {key: whole[key] for key in wanted if key in whole}
+
+
+def test_sizes_of_the_hall_are_worked_out_without_ratings_and_dates() -> None:
+    alone = complete(parse_site(text_of("h100")), wanted=("oob.switches",))
+    least = parse_site(text_of("h100"))
+    assert alone.power.pue == least.power.pue
+    assert alone.schedule.need_date == least.schedule.need_date
+
+
 @pytest.mark.parametrize(("places", "asked"), [(0, True), (4, True), (5, False)])
 def test_places_for_panels_are_asked_for_before_cables_and_supply_are_planned(places: int, asked: bool) -> None:
     site = variant("h100-1000-ib", room={"rpps_per_row": places, "racks_per_row": 24 + places})
