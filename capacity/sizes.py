@@ -90,8 +90,6 @@ INBAND = (
 )
 HALL = (
     stages.places,
-    stages.rooms,
-    stages.halls,
     panel_places,
     stages.management_network,
     stages.cables,
@@ -102,13 +100,13 @@ SUPPLY = (
     stages.cooling_design,
     stages.supply_loads,
     supplied,
-    stages.rooms,
     stages.cooling,
 )
 PURCHASE = (stages.dates, stages.site_alone)
 """Stages of the plan, in the order in which sizes are asked for: first the in-band network; then the hall, where cables, which
 take longest, are laid when the racks have places; then the supply; the dates, and what the site file alone says, last. While an
-earlier group asks, later ones are not run. Stages that ask for no size (voltages and faults, waves, bill) are not run at all."""
+earlier group asks, later ones are not run. Stages that ask for no larger size (checks of racks and hall, voltages and faults,
+waves, bill) are not run at all."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
