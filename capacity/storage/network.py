@@ -96,7 +96,7 @@ def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:
     remedies = [
         *_more_links(site, found, need),
         remedy(fix="faster-links"),
-        *(_less_load(site, writes, possible) if possible > 0 else []),
+        *(_less_load(site, found, writes, possible) if possible > 0 else []),
     ]
     full = "uplinks" if found.kind == "uplink" else "links"
     return [
@@ -130,8 +130,12 @@ def _more_links(site: Site, found: Reach, need_gb_s: float) -> list[RemedyOf]:
     return [remedy({key: count, **leaves}, fix="more-links")] if count <= most else []
 
 
-def _less_load(site: Site, writes: bool, possible: float) -> list[RemedyOf]:
-    """A longer checkpoint, or less reading, that takes the share `possible` of the rate that is needed."""
+def _less_load(site: Site, found: Reach, writes: bool, possible: float) -> list[RemedyOf]:
+    """A longer checkpoint, or less reading, that takes the share `possible` of the rate that is needed. None where the planner
+    counts the leaves: with less to carry it takes fewer leaves and storage servers, and their uplinks are full again.
+    """
+    if found.kind == "uplink" and ("inband", "leaves") in site.effective.sized():
+        return []
     if writes:
         stall_s = math.ceil(site.storage.checkpoint.stall_s / possible)
         return [remedy({"storage.checkpoint.stall_s": stall_s}, fix="at-least")]
