@@ -21,6 +21,7 @@ def check_os_support(site: Site) -> list[Finding]:
         finding(
             "OS-END-OF-SUPPORT",
             "os.eol_date",
+            case="before" if months < 0 else "after",
             limit=limit.value,
             limit_source="site limits.os_eol_min_months",
             err="ERR-21",
@@ -29,6 +30,7 @@ def check_os_support(site: Site) -> list[Finding]:
                 "version": site.os.version,
                 "eol_date": site.os.eol_date,
                 "need_date": site.schedule.need_date,
+                "short": -months,
             },
             months=round(months, 1),
             remedies=[remedy(fix="longer-support", least_date=least)],

@@ -35,7 +35,10 @@ def test_support_must_outlast_go_live_by_the_limit() -> None:
     need = load_site("lab").schedule.need_date
     soon = variant("lab", os={"eol_date": need + datetime.timedelta(days=200)})
     late = variant("lab", os={"eol_date": need + datetime.timedelta(days=400)})
-    assert [f.id for f in check_os_support(soon)] == ["OS-END-OF-SUPPORT"]
+    (found,) = check_os_support(soon)
+    assert (found.id, "6.6 months after" in found.message) == ("OS-END-OF-SUPPORT", True)
+    gone = variant("lab", os={"eol_date": need - datetime.timedelta(days=61)})
+    assert "2.0 months before" in check_os_support(gone)[0].message
     assert check_os_support(late) == []
 
 
