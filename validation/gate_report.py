@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 BROKEN = "EVIDENCE BROKEN"
 NOT_JUDGED = "NOT JUDGED"
 SHOWN_SUBJECTS = 200
+SHOWN_DEVICES = 40
 SHOWN_OPEN = 15
 
 # Symbol, style on the terminal, words. The symbol differs for every status, so that colour is never needed.
@@ -27,6 +28,7 @@ LOOK: Mapping[Status, tuple[str, str, str]] = {
     "fail": ("✗", "bold red", "failed"),
     "missing": ("○", "yellow", "missing"),
     "stale": ("↻", "yellow", "stale"),
+    "out_of_order": ("⇅", "yellow", "out of order"),
     "unproven": ("?", "magenta", "unproven"),
     "simulated": ("~", "magenta", "simulated"),
     "assumed": ("≈", "magenta", "assumed"),
@@ -146,6 +148,10 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "items": [_item_json(item) for item in verdict.items],
         "not_exercised": not_exercised(verdict),
         "missing": missing(verdict),
+        "fewer_channels": [
+            {"devices": list(names), "because": one.because, "proof": one.proof, "items": list(one.items)}
+            for one, names in verdict.fewer_channels
+        ],
     }
 
 
@@ -207,6 +213,7 @@ def render_page(verdict: Verdict, register: Register, story: Mapping[str, Any] |
         not_exercised=not_exercised(verdict),
         missing=missing(verdict) if verdict.no_check else None,
         shown_subjects=SHOWN_SUBJECTS,
+        shown_devices=SHOWN_DEVICES,
         shown_open=SHOWN_OPEN,
         broken=(),
         story=_story(story) if story else None,

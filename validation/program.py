@@ -4,7 +4,8 @@
     made = part_of("validation/checks/test_bmc.py")       # a hash over the file and all first-party files that it imports
 
 In: the files of the checkout or of the installed packages, and `git`. Imports are read from the source, those inside
-functions included, so nothing is run. Beside modules a part has the data files that a module names and that lie in its folder.
+functions included, so nothing is run. Beside modules a part has the files that a module names and that lie in its folder. Of
+the conftest.py beside a check file, which gives fixtures to all of them, a part has what the check uses.
 """
 
 import ast
@@ -14,7 +15,7 @@ import importlib.metadata
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,20 @@ APART = frozenset({"validation/steps.yaml"})
 GIT_TIMEOUT_S = 20
 """A choice of ours: `git status` of this checkout takes well under a second."""
 
-_DATA = re.compile(r"""["']([\w.-]+\.(?:yaml|json|j2))["']""")
+GATHERED = {"facts": "validation/facts/gather.py"}
+"""Fixtures of validation/plugin.py whose answers a check judges, and the file that makes them."""
+STARTERS = frozenset({"run_meanwhile", "drill_begun"})
+"""Fixtures of checks/conftest.py with ``autouse`` that only start what others give: what they use is no part of a check that
+asks for none of these."""
+_DATA = re.compile(r"""["']([\w.-]+\.(?:yaml|json|j2|py|sh))["']""")
+"""A file that lies beside a module, which reads it as text: data, or a program for a device."""
+_FOLDER = re.compile(r"""with_name\(["']([\w-]+)["']\)""")
+_ELSEWHERE = re.compile(r"""["']([\w-]+)["']\s*/\s*["']([\w.-]+\.\w+)["']""")
+"""A file in a folder beside the module or beside the module's own folder."""
 
+_WORD = re.compile(r"\w+")
+ANNOTATION = 60
+"""Characters of a text in which names are looked for: a type between quotes, or the name of a fixture. Longer ones are prose."""
 _CLAIM = re.compile(r"""@check\(\s*["'](S\d{3}\.[a-z]+)["']""")
 
 
@@ -80,18 +93,107 @@ def _git(*arguments: str) -> str:
 
 @functools.cache
 def part_of(file: str) -> Part:
-    """A check file, its conftest.py, and all first-party files that they import. `file` is relative to the root of the program,
-    or the path of a file outside it. FileNotFoundError if it is not there.
+    """A check file, what it uses of the conftest.py beside it, and all first-party files that these import. `file` is relative
+    to the root of the program, or the path of a file outside it. FileNotFoundError if it is not there.
+
+    The used part of a conftest.py has the name ``PATH#NAME OF THE CHECK FILE``.
     """
-    conftest = str(Path(file).with_name("conftest.py"))
-    waiting = [file, *([conftest] if (repo_root() / conftest).is_file() else [])]
     found: dict[str, str] = {}
+    conftest = str(Path(file).with_name("conftest.py"))
+    tree = ast.parse((repo_root() / file).read_bytes())
+    asked = _names(tree)
+    waiting = [file, *(GATHERED[name] for name in sorted(asked & set(GATHERED)))]
+    if (repo_root() / conftest).is_file():
+        text = (repo_root() / conftest).read_text(encoding="utf-8")
+        used = used_part(text, asked)
+        found[f"{conftest}#{Path(file).stem}"] = hashlib.sha256(used.encode()).hexdigest()
+        more = _names(ast.parse(used)) & set(GATHERED)
+        waiting += [*_needs(conftest, used.encode()), *(GATHERED[name] for name in sorted(more))]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found[name], needs = _file(name)
             waiting += needs
     return Part(digest_of(found), found)
+
+
+def used_part(text: str, asked: Collection[str]) -> str:
+    """The statements of a module that some names rest on: those that bind them, and what these use in turn.
+
+    Hooks of pytest (``pytest_*``), fixtures with ``autouse`` but for STARTERS, statements that bind no name and imports whose name
+    nothing uses are always among them: they have an effect without being asked for.
+    """
+    tree, lines = ast.parse(text), text.splitlines(keepends=True)
+    binds = [(node, _bound(node)) for node in tree.body]
+    uses = {id(node): _names(node) for node in tree.body}
+    anywhere = set[str]().union(
+        *(uses[id(node)] for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom))
+    )
+    wanted = set(asked)
+    kept: set[int] = set()
+    while more := [
+        node
+        for node, bound in binds
+        if id(node) not in kept and (not bound or bound & wanted or _by_itself(node, bound, anywhere))
+    ]:
+        kept |= {id(node) for node in more}
+        wanted = wanted.union(*(uses[id(node)] for node in more))
+    return "".join(_source(node, lines, wanted) for node, _ in binds if id(node) in kept)
+
+
+def _by_itself(node: ast.stmt, bound: Collection[str], anywhere: Collection[str]) -> bool:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return not set(bound) & set(anywhere)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        used = any("autouse" in ast.dump(one) for one in node.decorator_list) and node.name not in STARTERS
+        return used or node.name.startswith("pytest_")
+    return False
+
+
+def _bound(node: ast.stmt) -> frozenset[str]:
+    """The names that a statement of a module binds; none for one whose effect is not to bind a name."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return frozenset([node.name])
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return frozenset((one.asname or one.name.partition(".")[0]) for one in node.names)
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if all(isinstance(one, ast.Name) for one in targets):
+            return frozenset(one.id for one in targets if isinstance(one, ast.Name))
+    return frozenset()
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Names that some source mentions: as a name, an argument (a fixture), an attribute, an import, or a short text.
+
+    The texts of a table of a module (an assignment without a call) name nothing: they order or describe.
+    """
+    found: set[str] = set()
+    table = isinstance(tree, ast.Assign | ast.AnnAssign) and not any(
+        isinstance(one, ast.Call) for one in ast.walk(tree)
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.alias):
+            found.add(node.name)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not table:
+            found.update(_WORD.findall(node.value) if len(node.value) < ANNOTATION else ())
+    return found
+
+
+def _source(node: ast.stmt, lines: Sequence[str], wanted: Collection[str]) -> str:
+    """The source of a statement; of an import of several names, those that are wanted."""
+    if isinstance(node, ast.ImportFrom) and len(node.names) > 1:
+        names = [one for one in node.names if (one.asname or one.name) in wanted] or node.names
+        return ast.unparse(ast.ImportFrom(node.module, names, node.level)) + "\n"
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(one.lineno for one in decorators)])
+    return "".join(lines[first - 1 : node.end_lineno])
 
 
 @functools.cache
@@ -146,10 +248,14 @@ def _needs(name: str, data: bytes) -> Iterator[str]:
             yield from _modules(module)
             for one in node.names:
                 yield from _modules(f"{module}.{one.name}")
-    for match in _DATA.finditer(data.decode(errors="replace")):
-        beside = str(folder / match[1])
-        if beside not in APART and (repo_root() / beside).is_file():
-            yield beside
+    text, root = data.decode(errors="replace"), repo_root()
+    beside = [str(folder / match[1]) for match in _DATA.finditer(text)]
+    for match in _ELSEWHERE.finditer(text):
+        beside += [str(base / match[1] / match[2]) for base in (folder, folder.parent)]
+    for match in _FOLDER.finditer(text):
+        inside = sorted((root / folder / match[1]).glob("*.*"))
+        beside += [str(path.relative_to(root)) for path in inside if path.is_relative_to(root)]
+    yield from (one for one in beside if one not in {name, *APART} and (root / one).is_file())
 
 
 @functools.cache

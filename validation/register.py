@@ -122,6 +122,18 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class FewerChannels:
+    """Devices, picked by a selector, that cannot show three independent channels: ``because`` of what, and the ``proof`` that they
+    get instead, which the ``items`` hold.
+    """
+
+    select: str
+    because: str
+    proof: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Step:
     """One commissioning step."""
 
@@ -190,6 +202,7 @@ class Register:
     selectors: Mapping[str, Selector]
     roles: Mapping[str, str]
     phases: Mapping[str, str]
+    fewer_channels: tuple[FewerChannels, ...] = ()
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
@@ -258,7 +271,18 @@ def parse_register(data: Mapping[str, Any]) -> Register:
                 raise RegisterError(f"item {item.id} is listed twice")
             items[item.id] = item
     _known(data["not_waivable"], steps, "not_waivable")
-    return Register(steps, items, GROUPS, applies, selectors, data["roles"], data["phases"])
+    fewer = tuple(_fewer_channels(one, selectors, items) for one in data.get("fewer_channels", ()))
+    return Register(steps, items, GROUPS, applies, selectors, data["roles"], data["phases"], fewer)
+
+
+def _fewer_channels(
+    data: Mapping[str, Any], selectors: Mapping[str, Selector], items: Mapping[str, Item]
+) -> FewerChannels:
+    if set(data) != {"select", "because", "proof", "items"}:
+        raise RegisterError("each of fewer_channels has the keys select, because, proof and items")
+    _known([data["select"]], selectors, "fewer_channels: select")
+    _known(data["items"], items, f"fewer_channels {data['select']}: items")
+    return FewerChannels(data["select"], str(data["because"]), str(data["proof"]), tuple(data["items"]))
 
 
 def _item(data: Mapping[str, Any], step: Step, position: int, entry: Mapping[str, Any]) -> Item:

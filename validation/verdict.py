@@ -18,7 +18,7 @@ from inventory.findings import Finding
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
-from validation import approvals, rejudge
+from validation import approvals, order, rejudge
 from validation.approvals import Approved
 from validation.evidence import results
 from validation.evidence.begun import Begun, begun_checks
@@ -30,13 +30,14 @@ from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trus
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
-from validation.register import Floor, Item, PlanView, Register, natural
+from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural
 from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, counted, unwaived_errors
 
 Status = Literal[
     "fail",
     "missing",
     "stale",
+    "out_of_order",
     "unproven",
     "simulated",
     "assumed",
@@ -50,7 +51,6 @@ Status = Literal[
 WORST_FIRST: tuple[Status, ...] = get_args(Status)
 """The statuses as they stand above: of an item's subjects the worst decides."""
 CLOSED: frozenset[Status] = frozenset({"pass", "external", "waived", "not_applicable"})
-DEVICE_KINDS = frozenset({"applied", "measured", "observed"})
 INPUT_KINDS = frozenset({"computed", "generated"})
 GATE_ITEM = "S195.generated"
 APPROVAL_ITEM = "S195.attested"
@@ -110,6 +110,8 @@ class Verdict:
     notices: tuple[str, ...] = ()
     errors: tuple[Finding, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
+    fewer_channels: tuple[tuple[FewerChannels, tuple[str, ...]], ...] = ()
+    """Devices of the plan that cannot show three channels, by what the register says of them."""
     no_check: tuple[str, ...] = ()
     """Missing items that no check can prove yet; all others that are missing lack only their evidence."""
 
@@ -141,8 +143,13 @@ def judge(
     bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
     bench = replace(bench, from_raw=from_raw)
     valid = bench.waivers
-    latest = _decisive(bench, contents)
-    judged = {item.id: _judge_item(bench, item, latest) for item in register.items.values()}
+    decided = _decisive(bench, contents)
+    judged = {item.id: _judge_item(bench, item, decided.latest) for item in register.items.values()}
+    late = _late(bench, judged, decided)
+    if not rehearsal:
+        bench = replace(bench, late=late)
+        again = {item for item, _ in late}
+        judged |= {item: _judge_item(bench, register.items[item], decided.latest) for item in again}
     errors = unwaived_errors(plan.findings, valid, now)
     judged = _with_premature(register, judged, rehearsal=rehearsal)
     if not rehearsal:
@@ -151,7 +158,9 @@ def judge(
     notices = [*contents.notices, *_clock_notices(contents, now), *_floor_notices(register, plan.site), *notices]
     if not rehearsal:
         notices += _role_notices(judged.values(), register, plan.site)
-    modes = [s.mode for i in items if i.kind in DEVICE_KINDS for s in i.subjects if s.mode is not None]
+    elif late:
+        notices.append(_late_notice(late))
+    modes = [s.mode for i in items if i.kind in order.DEVICE_KINDS for s in i.subjects if s.mode is not None]
     mode = weakest(modes) if modes else None
     word, exit_code, reasons = _word(plan.site, items, errors, mode, rehearsal)
     if not rehearsal and (against := _freeze_reasons(bench.freezes, today)):
@@ -182,6 +191,9 @@ def judge(
         notices=tuple(notices),
         errors=tuple(errors),
         counts={status: counts[status] for status in WORST_FIRST if counts[status]},
+        fewer_channels=tuple(
+            (one, tuple(bench.selected[one.select])) for one in register.fewer_channels if bench.selected[one.select]
+        ),
         no_check=() if checked is None else tuple(i.item for i in items if _without_check(i, checked)),
     )
 
@@ -297,12 +309,41 @@ class _Bench:
     host_keys: Mapping[str, frozenset[str]]
     first_uses: Mapping[tuple[str, str, str], int]
     from_raw: rejudge.FromRaw | None = None
+    late: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why records that pass came before what their group comes after; empty in a rehearsal."""
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
 
 
-def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry | Begun]:
+@dataclass(frozen=True)
+class _Decided:
+    """By item and subject: what decides (``latest``), and the line of the first pass that counted when it was made (``first``)."""
+
+    latest: Mapping[tuple[str, str], Entry | Begun]
+    first: Mapping[tuple[str, str], int]
+
+
+def _late(bench: _Bench, judged: Mapping[str, ItemVerdict], decided: _Decided) -> dict[tuple[str, str], str]:
+    """Why records that pass do not count by the order of the groups."""
+    decides = {key: one.line for key, one in decided.latest.items()}
+    begun = begun_checks(bench.contents)
+    known: dict[str, int] = {}
+    for subject, line in ((one.record.subject, one.line) for one in bench.contents.entries):
+        known[subject] = min(line, known.get(subject, line))
+    passed = order.Passed(bench.register, judged, decided.first, known, bench.plan.site.name)
+    return passed.late(decides, order.runs_end(bench.contents.entries, begun))
+
+
+def _late_notice(late: Mapping[tuple[str, str], str]) -> str:
+    items = list(dict.fromkeys(item for item, _ in late))
+    shown = ", ".join(items[:SHOWN_CHANGES]) + (
+        f" and {len(items) - SHOWN_CHANGES} more" if items[SHOWN_CHANGES:] else ""
+    )
+    return f"out of order, and would not count at go-live: {shown} ({next(iter(late.values()))})"
+
+
+def _decisive(bench: _Bench, contents: Contents) -> _Decided:
     """What decides on each item and subject, by the order of the log and no clock.
 
     The last record that counts does; only where none counts, the last one. A failure whose signer counts does always. What
@@ -313,6 +354,7 @@ def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry 
     events.sort(key=lambda event: event[:2])
     decisive: dict[tuple[str, str], Entry | Begun] = {}
     last: dict[tuple[str, str], Entry | Begun] = {}
+    first: dict[tuple[str, str], int] = {}
     begun: dict[tuple[str, str], Begun] = {}
     for _, _, event in events:
         if isinstance(event, Begun):
@@ -333,13 +375,16 @@ def _decisive(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry 
         last[key] = event
         if _signed_by_whom_counts(bench, item, event):
             begun.pop(key, None)
-            if event.record.result != "FAILED" and not _mode_counts(bench, item, event):
-                continue
+            if event.record.result != "FAILED":
+                if _counted_then(bench, item, event):
+                    first.setdefault(key, event.line)
+                if not _mode_counts(bench, item, event):
+                    continue
             before = decisive.get(key)
             if isinstance(before, Entry) and before.line == event.line and before.record.result == "FAILED":
                 continue  # one batch has no order of its own
             decisive[key] = event
-    return {**last, **decisive, **begun}
+    return _Decided({**last, **decisive, **begun}, first)
 
 
 def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
@@ -359,7 +404,7 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
     """
     if _not_by_a_freeze(bench, item, entry):
         return False
-    if item.kind not in DEVICE_KINDS:
+    if item.kind not in order.DEVICE_KINDS:
         return True
     if bench.rehearsal:
         return _mode_of(bench, entry)[0] != "replayed"
@@ -368,6 +413,13 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
         and entry.record.configuration.get(WORKLOAD, {}).get("workloads_on") != "cpu"
         and not _not_by_its_node(bench, item, entry)
     )
+
+
+def _counted_then(bench: _Bench, item: Item, entry: Entry) -> bool:
+    """Whether a passing record could count when it was made: a device that was replaced since takes nothing from the order."""
+    if _not_by_a_freeze(bench, item, entry):
+        return False
+    return item.kind not in order.DEVICE_KINDS or bench.rehearsal or entry.mode not in ("simulated", "replayed")
 
 
 def _not_by_its_node(bench: _Bench, item: Item, entry: Entry) -> str:
@@ -469,7 +521,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         detail = f"begun {entry.at:%Y-%m-%d %H:%M:%S %Z} (line {entry.line}) and never ended: {why}"
         return SubjectVerdict(subject, "fail", detail, None, entry.at)
     record = entry.record
-    mode, doubt = _mode_of(bench, entry) if item.kind in DEVICE_KINDS else (None, "")
+    mode, doubt = _mode_of(bench, entry) if item.kind in order.DEVICE_KINDS else (None, "")
 
     def verdict(status: Status, detail: str) -> SubjectVerdict:
         return SubjectVerdict(subject, status, detail, mode, record.ended)
@@ -484,7 +536,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
         if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
             return verdict("missing", f"the form lacks {', '.join(empty)}")
-    elif item.kind in DEVICE_KINDS:
+    elif item.kind in order.DEVICE_KINDS:
         if mode == "replayed":
             return verdict("unproven", "comes from a recording or an import")
         if mode == "unproven" and bench.trust.collected(entry.signers, rehearsal=bench.rehearsal):
@@ -503,6 +555,8 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         return verdict("stale", reason)
     if reason := _assumption(bench, item, record):
         return verdict("assumed", reason)
+    if reason := bench.late.get((item.id, subject)):
+        return verdict("out_of_order", reason)
     return verdict("pass", record.detail)
 
 
@@ -516,7 +570,7 @@ def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
 def _counting(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry]:
     """The records that decide and count, by item and subject, but for those of the gate's own step."""
     found = {}
-    for key, one in _decisive(bench, contents).items():
+    for key, one in _decisive(bench, contents).latest.items():
         if isinstance(one, Entry) and one.record.result != "FAILED" and key[0] not in (GATE_ITEM, APPROVAL_ITEM):
             item = bench.register.items[key[0]]
             if _signed_by_whom_counts(bench, item, one) and _mode_counts(bench, item, one):
@@ -853,6 +907,7 @@ def _word(
         ("fail", "failed"),
         ("missing", "without evidence"),
         ("stale", "with stale evidence"),
+        ("out_of_order", "recorded before what they build on had passed"),
         ("unproven", "whose evidence is unproven: no device marker and no proof of the real asset"),
         ("simulated", "whose evidence is simulated"),
         ("assumed", "that rest on assumptions nobody has confirmed"),

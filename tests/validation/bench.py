@@ -29,7 +29,7 @@ from validation.evidence.store import Statement
 from validation.facts.node_results import side_by_side
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, Again, computed
-from validation.register import Item, site_value
+from validation.register import Item, Register, site_value
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
@@ -196,6 +196,12 @@ def mode_of(identities: Sequence[Identity], **rest: Any) -> Mode:
 def judged(*given: Any, **rest: Any) -> Verdict:
     """The verdict of `judge` on a site whose inventory lists and pins the devices of the bench."""
     return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
+
+
+def judged_alone(register: Register, *given: Any, **rest: Any) -> Verdict:
+    """The verdict on a few records without what their groups come after: no group asks for another."""
+    groups = {name: dataclasses.replace(group, after=()) for name, group in register.groups.items()}
+    return judged(dataclasses.replace(register, groups=groups), *given, **rest)
 
 
 PLANNED = {"plan supplies": 2, "plan checkpoint_write_gb_s": 1.0}

@@ -44,6 +44,7 @@ from tests.validation.bench import (
     frozen,
     halves,
     judged,
+    judged_alone,
     make_key,
     numbers,
     proven,
@@ -414,8 +415,8 @@ def test_what_speaks_against_a_device_stays_when_roles_json_silences_its_collect
     log = Contents(entries, halves(FROZEN, *approver_keys), owners, recorders=frozenset())
     contents = _silenced(log, second, how)
     alone = dataclasses.replace(log, entries=entries[:1])
-    assert _subject(judged(register, SmallPlan(site), alone, (), NOW)).status == "pass"
-    assert _subject(judged(register, SmallPlan(site), contents, (), NOW)).status == "unproven"
+    assert _subject(judged_alone(register, SmallPlan(site), alone, (), NOW)).status == "pass"
+    assert _subject(judged_alone(register, SmallPlan(site), contents, (), NOW)).status == "unproven"
 
 
 def _pinning(site: Site, role: str, *keys: str) -> Site:
@@ -494,7 +495,7 @@ def of_switches(
         )
         owners = {key: KeyOwner("collector", "c")} | {one: KeyOwner("approver", one) for one in approver_keys}
         contents = Contents(entries, halves(FROZEN, *approver_keys), owners, recorders=frozenset())
-        verdict = judged(partly, SmallPlan(real_site), contents, waivers, NOW)
+        verdict = judged_alone(partly, SmallPlan(real_site), contents, waivers, NOW)
         return next(one for one in verdict.items if one.item == ITEM)
 
     return item

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -39,8 +39,8 @@ from tests.validation.bench import (
 from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation import gate
-from validation.evidence import Contents, Entry, IntegrityError, Record, Store
-from validation.evidence.store import KeyOwner
+from validation.evidence import Contents, Entry, IntegrityError, Record, Store, begun
+from validation.evidence.store import KeyOwner, Statement
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
@@ -794,7 +794,98 @@ def test_evidence_ahead_of_its_prerequisites_is_premature(
     verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
     groups = {item.group for item in verdict.items if item.premature}
     assert groups == {f"D{number:02}" for number in range(3, 15)}
-    assert item_of(verdict, "S034.measured").status == "pass", "premature is a flag, not a status"
+    found = item_of(verdict, "S034.measured")
+    assert found.status == "out_of_order"
+    assert "recorded before S001.attested of lab, which has not passed" in found.detail
+    assert item_of(verdict, "S091.attested").status == "pass", "what people saw has no order"
+
+
+def at_line(contents: Contents, item: str, line: int, subject: str = "") -> Contents:
+    """The contents with the records of one item in another line."""
+    return changed(
+        contents,
+        item,
+        lambda entry: dataclasses.replace(entry, line=line) if subject in ("", entry.record.subject) else entry,
+    )
+
+
+def test_a_record_counts_only_after_what_its_group_comes_after_had_passed(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    late = at_line(real_contents, "S001.attested", 5)
+    verdict = judge(register, SmallPlan(real_site), late, (), NOW)
+    found = item_of(verdict, "S034.measured")
+    assert (verdict.word, found.status) == ("NO GO-LIVE", "out_of_order")
+    assert "before S001.attested of lab had passed (line 5 of the log): run this check again" in found.detail
+    assert any("recorded before what they build on had passed" in reason for reason in verdict.reasons)
+    again = at_line(late, "S034.measured", 6)
+    assert item_of(judge(register, SmallPlan(real_site), again, (), NOW), "S034.measured").status == "pass"
+
+
+def test_a_later_failure_of_what_came_before_takes_nothing_from_a_record(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    passed = real_contents.entries
+    failed = [
+        dataclasses.replace(with_record(one, result="FAILED", detail="swapped"), line=7)
+        for one in passed
+        if one.record.item == "S032.applied"
+    ]
+    assert failed
+    contents = dataclasses.replace(real_contents, entries=(*passed, *failed))
+    verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
+    assert item_of(verdict, "S032.applied").status == "fail"
+    assert item_of(verdict, "S034.measured").status == "pass"
+
+
+def test_a_node_that_is_repaired_later_takes_nothing_from_the_others(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    contents = at_line(real_contents, "S032.applied", 7, "gpu001")
+    found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S034.measured")
+    assert {one.subject: one.status for one in found.subjects} == {"gpu001": "out_of_order", "gpu002": "pass"}
+
+
+def test_records_of_one_run_have_no_order_among_each_other(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    late = at_line(at_line(real_contents, "S034.measured", 4), "S032.applied", 6)
+
+    def starting(runs: Mapping[str, str]) -> tuple[Statement, ...]:
+        key = next(iter(late.entries[0].signers))
+        return tuple(
+            Statement(
+                begun.BEGUN,
+                entry.record.subject,
+                begun.statement(entry.record.item, entry.record.subject, "begun", NOW, runs[entry.record.item])[
+                    "predicate"
+                ],
+                frozenset({key}),
+                3,
+            )
+            for entry in late.entries
+            if entry.record.item in runs
+        )
+
+    for other, status in (("one", "pass"), ("another", "out_of_order")):
+        runs = {"S034.measured": "one", "S032.applied": other}
+        contents = dataclasses.replace(late, statements=(*late.statements, *starting(runs)))
+        found = item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S034.measured")
+        assert found.status == status, other
+
+
+def test_a_rehearsal_names_what_is_out_of_order_and_passes(
+    register: Register, plan: SmallPlan, lab_records: list[Record]
+) -> None:
+    made = [
+        dataclasses.replace(entry, line=2 if entry.record.item == "S032.applied" else 1)
+        for entry in entries(lab_records)
+    ]
+    verdict = judge(register, plan, Contents(tuple(made), owners=LAB_OWNERS), (), NOW, rehearsal=True)
+    assert verdict.word == "REHEARSAL PASSED"
+    assert verdict.counts == rehearse(register, plan, lab_records).counts
+    assert any(notice.startswith("out of order, and would not count at go-live: ") for notice in verdict.notices)
+    assert not any("out of order" in notice for notice in rehearse(register, plan, lab_records).notices)
 
 
 def test_the_device_half_of_a_planned_step_holds_up_nothing(
@@ -803,6 +894,21 @@ def test_the_device_half_of_a_planned_step_holds_up_nothing(
     contents = changed(real_contents, "S020.observed", lambda entry: None)
     verdict = judge(register, SmallPlan(real_site), contents, (), NOW)
     assert not [item.item for item in verdict.items if item.premature]
+
+
+def test_devices_that_cannot_show_three_channels_are_named_with_the_proof_they_get(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW)
+    found = as_json(verdict)["fewer_channels"][0]
+    assert found["devices"] == ["ibl001", "ibs001"]
+    assert found["items"] == ["S049.attested", "S050.attested", "S062.measured"]
+    page = render_page(verdict, register)
+    assert "Devices that cannot show three independent channels" in page
+    assert "ibl001 ibs001" in page
+    assert "Serial and place read at the device by two people" in page
+    none = dataclasses.replace(register, fewer_channels=())
+    assert "cannot show three" not in render_page(judge(none, SmallPlan(real_site), real_contents, (), NOW), none)
 
 
 # -- rehearsal --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from inventory.groups import GROUPS
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
 from inventory.yaml_data import read_data
+from network.render import switches
+from tests.plans import plan_of
 from tests.validation.bench import SmallPlan
 from validation import checks
 from validation.checks import test_infiniband
@@ -293,6 +295,33 @@ def test_a_step_listed_twice_is_refused(data: dict[str, Any]) -> None:
     doubled["steps"].append(doubled["steps"][0])
     with pytest.raises(RegisterError, match="step S001 is listed twice"):
         parse_register(doubled)
+
+
+@pytest.mark.parametrize("site", ["lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_each_device_has_three_channels_to_show_or_is_named(register: Register, site: str) -> None:
+    plan = plan_of(site)
+    selected = register.select_all(plan)
+    named = {name for one in register.fewer_channels for name in selected[one.select]}
+    kinds = set(plan.devices.loc[plan.devices["kind"].isin(["server", "pdu"]), "name"])
+    roce = set(register.select("compute_switches", plan)) if plan.site.fabric.kind == "roce" else set()
+    asked = {*kinds, *switches(plan), *roce}  # no check asks RoCE switches yet; they can be asked
+    assert named == set(plan.devices["name"]) - asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"select": "toasters"}, "fewer_channels: select: unknown toasters"),
+        ({"items": ["S999.attested"]}, "fewer_channels pdus: items: unknown S999.attested"),
+        ({"colour": "red"}, "each of fewer_channels has the keys select, because, proof and items"),
+    ],
+)
+def test_what_is_said_of_fewer_channels_names_what_is_there(
+    data: dict[str, Any], changes: dict[str, Any], message: str
+) -> None:
+    one = {"select": "pdus", "because": "old", "proof": "a label", "items": ["S001.attested"]}
+    with pytest.raises(RegisterError, match=re.escape(message)):
+        parse_register({**data, "fewer_channels": [one | changes]})
 
 
 def test_names_sort_by_their_numbers() -> None:

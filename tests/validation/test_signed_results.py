@@ -25,7 +25,7 @@ from tests.validation.bench import (
     SmallPlan,
     answered,
     halves,
-    judged,
+    judged_alone,
     kept_by,
     proven,
     public_of,
@@ -151,7 +151,7 @@ def pinning(real_site: Site) -> SmallPlan:
 
 
 def status(register: Register, plan: SmallPlan, contents: Contents, **rest: Any) -> tuple[str, str]:
-    verdict = judged(register, plan, contents, (), NOW, **rest)
+    verdict = judged_alone(register, plan, contents, (), NOW, **rest)
     found = next(one for one in verdict.items if one.item == ITEM)
     return found.status, found.detail
 
@@ -285,7 +285,7 @@ class Bench:
         contents = dataclasses.replace(self.contents, entries=entries)
         reader = self.reader = Reader(plan, self.folder)
         self.judged_contents = contents
-        verdict = judged(self.register, self.plan, contents, (), NOW, host_keys=KEYS_OF, from_raw=reader)
+        verdict = judged_alone(self.register, self.plan, contents, (), NOW, host_keys=KEYS_OF, from_raw=reader)
         found_item = next(one for one in verdict.items if one.item == item)
         return verdict.exit_code, found_item.status, found_item.detail
 

@@ -19,7 +19,7 @@ from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
 from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, numbers, proven
-from tests.validation.bench import judged as judge
+from tests.validation.bench import judged_alone as judge
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
 from validation.checks import test_training as training_checks

@@ -29,6 +29,7 @@ class Begun:
     at: datetime
     signers: frozenset[str]
     line: int
+    run: str = ""
 
 
 def statement(item: str, subject: str, state: str, at: datetime, run: str) -> Mapping[str, Any]:
@@ -53,7 +54,8 @@ def begun_checks(contents: Contents) -> list[Begun]:
             if state not in STATES:
                 raise Refused(f"state {state!r} is none of {', '.join(STATES)}")
             at = moment(one.predicate.get("at"), "at")
-            found.append(Begun(text(one.predicate, "item"), one.subject, state, at, one.signers, one.line))
+            item, run = text(one.predicate, "item"), text(one.predicate, "run")
+            found.append(Begun(item, one.subject, state, at, one.signers, one.line, run))
         except ValueError as error:
             raise ValueError(f"line {one.line}: not a check that has begun: {error}") from None
     return found
