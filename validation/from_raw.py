@@ -25,15 +25,17 @@ from network.drivers.errors import UnreadableAnswer, one_line
 from validation import burn_in, readings
 from validation import training_story as story
 from validation.collectives import links_of, of_node
+from validation.collectives import problems as bandwidth_problems
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
+from validation.facts import Facts
 from validation.facts.storage_acts import PHASES, rates
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
 from validation.runners.burn_in import joined
-from validation.runners.slurm import workload_of
+from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 
@@ -304,7 +306,9 @@ def _burn_in(raw: bytes, subject: str, plan: Plan) -> Again:
     node = joined(files, 0, Source(subject, "read the results of the burn-in"))
     keys = ("drift_pct", "outlier_c", "power_pct")
     limits = burn_in.Limits(*(plan.site.limits[f"burn_in_{key}"].value for key in keys))
-    found = burn_in.problems({"nodes": {subject: node}}, subject, len(node["gpus"]), limits, len(node["ranks"]))
+    model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
+    gpus, ranks = plan.catalog.device(model).bringup.gpus, workload_of(plan).ranks_per_node
+    found = burn_in.problems({"nodes": {subject: node}}, subject, gpus, limits, ranks)
     return Again({"hours": readings.hours(node["duration_s"])}, found)
 
 
@@ -335,12 +339,18 @@ def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
-    """The whole sweep joined again. Faults: GPU nodes without a part, and wrong results."""
+    """The whole sweep joined again. Faults: GPU nodes without a part, ranks that are not as planned, wrong results, bandwidths that
+    NICs and NVLink of plan and catalogue do not allow, or of which they allow much more."""
     texts = _side_by_side(raw)
     report = sweeps.joined(_ranks(texts), Source(subject, "join what the ranks of the collectives measured"))
-    faults = _absent(texts, plan)
-    wrong = sorted({rank for row in report["rows"] for rank in row["wrong_ranks"]})
-    faults += [f"wrong results of ranks {', '.join(map(str, wrong[:MOST_NAMED]))}"] if wrong else []
+    workload, each = workload_of(plan), tuple(map(Rank.of, report["ranks"]))
+    links = links_of(plan) if workload.computes_on == "gpu" else None
+    least = plan.site.limits.get("collectives_busbw_pct")
+    faults = [
+        *_absent(texts, plan),
+        *workload.mismatches(len(texts), Ran(report["device"], report["backend"], len(each), each), "nccl"),
+        *bandwidth_problems(links, each, report["rows"], Facts(), float(least.value) if least else None),
+    ]
     value = {key: report[key] for key in ("world_size", "backend", "device", "rows")}
     return Again({**value, "all_reduce_mb_s": readings.all_reduce_mb_s(report["rows"])}, faults)
 

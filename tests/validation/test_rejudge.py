@@ -15,10 +15,11 @@ from capacity.model import Plan
 from inventory.paths import repo_root
 from inventory.site import Site
 from tests.plans import plan_of
-from tests.validation.bench import TRAINED, answer, numbers, raw_of
+from tests.validation.bench import TRAINED, answer, kept_by, numbers, raw_of, swept
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, RANK
 from validation.evidence import Record
 from validation.evidence.record import raw_path
+from validation.facts.node_results import side_by_side
 from validation.from_raw import FROM_RAW, NOT_FROM_RAW, Again, Reader, computed, unlike
 from validation.program import checked_items
 from validation.register import Register
@@ -191,10 +192,11 @@ def test_a_value_is_computed_again_from_the_raw_output(
     assert (found is None) if why is None else (found is not None and why in found), found
 
 
-def burnt(hours: float = 50, wrong: int = 0) -> bytes:
-    """What a node keeps of a burn-in: the file of its one rank."""
+def burnt(hours: float = 50, wrong: int = 0, gpus: int = 8) -> bytes:
+    """What a node of the lab keeps of a burn-in: the file of its one rank, which watches all GPUs."""
+    others = [{**GPU, "uuid": f"GPU-other-{n}", "slot": n, "serial": f"S{n}"} for n in range(2, gpus + 1)]
     rank = {**RANK, "wrong_words": wrong}
-    watch = {"gpus": [GPU], "xids": [], "telemetry_error": ""}
+    watch = {"gpus": [GPU, *others], "xids": [], "telemetry_error": ""}
     kept = {"device": H100, "ended": True, "phase": "end", "took_s": hours * HOUR_S, "rank": rank, "watch": watch}
     return json.dumps({"ranks": [json.dumps(kept)], "said": ""}).encode()
 
@@ -204,11 +206,12 @@ def burnt(hours: float = 50, wrong: int = 0) -> bytes:
     [
         (burnt(), None),
         (burnt(hours=1), "it says hours 50, its raw output gives 1"),
+        (burnt(gpus=7), "its raw output shows: telemetry of 7 GPUs, the node has 8"),
         (burnt(wrong=3), "its raw output shows: gpu001 slot 1, serial S1: 3 words of memory came back wrong"),
         (b'{"ranks": []}', "cannot be computed from its raw output"),
         (b'{"ranks": [1]}', "cannot be computed from its raw output (TypeError: ranks is no list of texts)"),
     ],
-    ids=["sound", "shorter", "wrong words", "no ranks", "no texts"],
+    ids=["sound", "shorter", "a GPU less", "wrong words", "no ranks", "no texts"],
 )
 def test_a_burn_in_is_judged_again_from_its_samples(
     record: MakeRecord, plan: Plan, raw: bytes, why: str | None
@@ -337,3 +340,18 @@ def checked_by() -> list[str]:
         decorators = [one for function in functions for one in function.decorator_list if isinstance(one, ast.Call)]
         found += [ast.literal_eval(one.args[0]) for one in decorators if ast.unparse(one.func) == "check"]
     return found
+
+
+def test_a_sweep_of_other_ranks_or_with_wrong_results_shows_it(plan: Plan) -> None:
+    names = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    twice = side_by_side({node: kept_by(texts) for node, texts in swept(names, per_node=2).items()})
+    found = computed("S066.measured", "lab", plan, twice)
+    assert isinstance(found, Again)
+    assert found.problems == ["8 ranks, expected 4: 1 on each of 4 nodes"]
+    files = {node: list(texts) for node, texts in swept(names).items()}
+    rank = json.loads(files["gpu002"][0])
+    rank["spans"][0]["wrong"] = [0]
+    files["gpu002"] = [json.dumps(rank)]
+    found = computed("S066.measured", "lab", plan, side_by_side({one: kept_by(two) for one, two in files.items()}))
+    assert isinstance(found, Again)
+    assert found.problems == ["rank 1 on gpu002: 1 wrong results, first all_reduce float32 1048576 B (whole)"]
