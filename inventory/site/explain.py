@@ -174,15 +174,14 @@ def _touches(path: Path, other: Path) -> bool:
 
 
 def readers(path: Path) -> tuple[str, ...]:
-    """Modules that read a key: those that name its attribute, behind that of the section where keys share the name.
+    """Modules that read a key: those that name its attribute behind that of its section (``rack.servers``).
 
     Where nobody names the section beside it (``units.rise_k``), those that name the attribute alone.
     """
     leaf = str(path[-1])
-    alike = [one for one in schema_keys() if one.rpartition(".")[2] == leaf]
     word = re.escape(leaf) + ("_?" if leaf in ("class",) else "")
     loose = rf"\.{word}\b"
-    if len(alike) > 1 and len(path) > 1:
+    if len(path) > 1:
         found = _naming(rf"\b{re.escape(str(path[-2]))}\w*{loose}")
         if found:
             return found

@@ -22,6 +22,7 @@ Path = tuple[str | int, ...]
 PLAIN_TAGS = {
     f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "timestamp", "str", "map", "seq", "merge")
 }
+ALIAS = "an alias"
 MAX_DEPTH = 32
 
 _READ_DIFFERENTLY = re.compile(r"[\t?!\x85\u2028\u2029\ufeff]|[|>][-+0-9]*#")
@@ -116,7 +117,25 @@ def parse(text: str) -> Document:
         return document
     if nodes:
         document.value = _Builder(document).build(nodes[0], ())
+        if "&" in text and not any(problem.what == ALIAS for problem in document.problems):
+            document.problems += _anchors(text)
     return document
+
+
+def _anchors(text: str) -> list[Problem]:
+    """A problem for each anchor, of a text that could be parsed and has no alias."""
+    return [
+        Problem(
+            (),
+            "an anchor",
+            f"&{event.anchor}",
+            "values written out",
+            f"delete &{event.anchor}; site files use no anchors",
+            mark=Mark(event.start_mark.line + 1, event.start_mark.column + 1),
+        )
+        for event in yaml.parse(text, Loader=yaml.SafeLoader)
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None and event.start_mark is not None
+    ]
 
 
 def _nodes(text: str) -> list[Node]:
@@ -193,7 +212,7 @@ class _Builder:
         self.document.values[path] = mark
         if id(node) in self.seen:
             self.problem(
-                path, mark, "an alias", "*alias", "values written out", "write the value out; site files use no anchors"
+                path, mark, ALIAS, "*alias", "values written out", "write the value out; site files use no anchors"
             )
             return None
         self.seen.add(id(node))

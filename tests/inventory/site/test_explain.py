@@ -99,3 +99,9 @@ def test_the_readers_of_a_key_are_modules_that_name_it() -> None:
 def test_what_is_told_is_data() -> None:
     told = explain(first_site("h100"), "rack.servers")
     assert dataclasses.asdict(told)["values"] == {"rack.servers": 4}
+
+
+def test_readers_of_a_common_word_are_those_that_name_its_section() -> None:
+    found = readers(("rack", "servers"))
+    assert "capacity/space/hall.py" in found
+    assert "infra/lab/net.py" not in found
