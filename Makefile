@@ -1,7 +1,7 @@
 # Everything starts here: `make demo` and `make test` set up what they need themselves.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast soak lint format bench equality equality-record mutants prove-clean
+.PHONY: help setup demo demo-metal test test-fast soak lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE # programs start in half the time with their bytecode kept
@@ -14,6 +14,10 @@ setup: ## Install what is missing: packages, Python environment, Pulumi CLI, nod
 
 demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab stays up
 	@$(PYTHON) -m infra.demo
+
+demo-metal: setup ## Servers from nothing: two virtual machines over the network to a login, then faults (its own packages)
+	@infra/setup/metal.sh
+	@$(PYTHON) -m infra.metal
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
 	@$(PYTHON) -m pytest tests -n auto -m "not lab"

@@ -80,7 +80,7 @@ GRUB_CFG = """# Written by `bringup image build`. The links /vmlinuz and /initrd
 set timeout=1
 search --no-floppy --fs-uuid --set=root {root}
 menuentry 'Linux' {{
-    linux /vmlinuz root=UUID={root} ro console=tty0 console=ttyS0,115200n8
+    linux /vmlinuz root=UUID={root} ro console=tty0 console=ttyS0,115200n8 panic=30 {arguments}
     initrd /initrd.img
 }}
 """
@@ -113,6 +113,7 @@ class System:
     packages: tuple[str, ...]
     programs: tuple[str, ...]
     modules: tuple[str, ...]
+    arguments: str
 
     @property
     def root_uuid(self) -> str:
@@ -138,6 +139,7 @@ def system(os_key: str, role: str, *, virtual: bool = False, sources: Sequence[s
         packages=tuple(sorted({kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role]})),
         programs=tuple(said["programs"]),
         modules=tuple(said["modules"]),
+        arguments=said["arguments_virtual"] if virtual else "",
     )
 
 
@@ -208,6 +210,7 @@ def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, An
         "suite": of.suite,
         "sources": list(of.sources),
         "packages": len(packages),
+        "arguments": of.arguments,
         "parts": parts,
     }
 
@@ -228,7 +231,7 @@ def bootstrap(of: System, tar: Path) -> None:
     hooks = {
         "/etc/cloud/cloud.cfg.d/90-bringup.cfg": CLOUD_CFG,
         "/etc/mdadm/mdadm.conf": MDADM_CONF,
-        "/boot/grub/grub.cfg": GRUB_CFG.format(root=of.root_uuid),
+        "/boot/grub/grub.cfg": GRUB_CFG.format(root=of.root_uuid, arguments=of.arguments),
         "/etc/fstab": f"UUID={of.root_uuid} / ext4 errors=remount-ro 0 1\n",
         "/etc/hostname": "installing\n",
     }

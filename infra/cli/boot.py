@@ -33,6 +33,54 @@ def add(verbs: Any) -> None:
         help="consent to overwrite this drive while it has this content, as the stop foreign-content names both; may be repeated",
     )
     add_out(render)
+    times = add_verb(
+        parts,
+        "times",
+        run_times,
+        "say how long imaging all GPU servers takes, rack by rack, over the boot server's link; needs the image of role gpu",
+    )
+    add_site(times)
+    add_out(times)
+
+
+def run_times(arguments: argparse.Namespace) -> int:
+    from capacity.services import boot
+    from capacity.services.boot import waves
+    from infra.cli.common import UsageError
+    from inventory.paths import var_dir
+
+    plan = planned(arguments.site)
+    folder = var_dir(plan.site.name, arguments.out) / IMAGES
+    try:
+        image = load_images(folder)["gpu"]
+    except boot.ImageError as error:
+        raise UsageError(str(error)) from None
+    except KeyError:
+        raise UsageError(f"no image of role gpu in {folder}: bringup image build gpu --site {arguments.site}") from None
+    sent = sum((folder / "gpu" / part.file).stat().st_size for part in image.parts.values())
+    written = image.parts["root"].size
+    found = waves.figures(plan, sent, written)
+    console = standard_console()
+    table = waves.imaging(plan, sent, written).groupby("wave", sort=True)
+    for wave, rows in table:
+        console.print(
+            f"wave {wave}: {len(rows)} racks, {rows['servers'].sum()} servers, ready after {rows['ready_s'].max() / 60:.0f} min",
+            highlight=False,
+        )
+    console.print(
+        f"{found['servers']} servers fetch {sent / 1e6:.0f} MB each, {found['sent_tb']:.2f} TB in all: {found['sending_h']:.2f} h "
+        f"of a link of {plan.site.provisioning.link_gbps:g} Gb/s (site provisioning.link_gbps); all are ready after "
+        f"{found['ready_h']:.1f} h, with two starts of {waves.POWER_ON_S / 2:.0f} s each (not confirmed).",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(
+        f"Caches near the racks to send within {waves.TARGET_S / 3600:g} h: {found['caches']}. One multicast stream a rack would "
+        f"send {found['multicast_tb']:.2f} TB; nothing here sends multicast.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return OK
 
 
 def run_render(arguments: argparse.Namespace) -> int:

@@ -86,3 +86,18 @@ def test_a_consent_that_names_no_planned_drive_writes_nothing(here: Path, capsys
     assert cli.main(["boot", "render", "site.yaml", "--overwrite", "gpu001:OTHER:" + "ab" * 32]) == CANNOT
     assert "OTHER is no boot drive of gpu001" in capsys.readouterr().err
     assert not (here / "var/hall/boot").exists()
+
+
+def test_times_are_told_for_the_image_that_was_built(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("root.img.zst", "esp.img", "core.img", "boot.img", "vmlinuz", "deploy.initrd"):
+        (here / "var/hall/images/gpu" / name).write_bytes(bytes(1_000_000))
+    assert cli.main(["boot", "times", "site.yaml"]) == OK
+    said = capsys.readouterr().out
+    assert "8 servers fetch 6 MB each" in said
+    assert "Caches near the racks to send within 1 h: 0." in said
+
+
+def test_without_an_image_the_verb_that_builds_one_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "var/hall/images/gpu/image.json").unlink()
+    assert cli.main(["boot", "times", "site.yaml"]) == CANNOT
+    assert "bringup image build gpu --site site.yaml" in capsys.readouterr().err

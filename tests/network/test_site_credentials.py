@@ -15,7 +15,7 @@ from inventory.site import Site, load_site, site_names
 from network.drivers import credentials
 from playbooks.inventory_plugins.bringup import hosts_of
 
-LAB_HOME = "/var/lib/bringup/labs/lab/"
+LAB_HOMES = ("/var/lib/bringup/labs/lab/", "/var/lib/bringup/labs/lab-metal/")
 SECRETS = (
     *("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
     *("ssh_ed25519", "evidence_ed25519"),
@@ -28,7 +28,9 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     folder, home, elsewhere, tools = (tmp_path / name for name in ("site", "home", "elsewhere", "tools"))
     shutil.copytree(site_dir(request.param), folder)
     text = (folder / "site.yaml").read_text(encoding="utf-8")
-    (folder / "site.yaml").write_text(text.replace(LAB_HOME, ""), encoding="utf-8")
+    for lab_home in LAB_HOMES:
+        text = text.replace(lab_home, "")
+    (folder / "site.yaml").write_text(text, encoding="utf-8")
     for path in (
         *(folder / name for name in ("pki/bmc-ca.pem", "pki/bmc.pem", "known_hosts")),
         *(folder / "secrets" / name for name in SECRETS),

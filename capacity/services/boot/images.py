@@ -8,6 +8,7 @@ from dataclasses import dataclass
 PARTS = ("root", "esp", "bios", "mbr", "kernel", "initrd")
 """Files of an image: root file system, ESP, GRUB's core and boot sector for BIOS, and kernel and initramfs that write it."""
 _HEX = re.compile(r"[0-9a-f]{64}")
+_ARGUMENTS = re.compile(r"[A-Za-z0-9_.=, -]*")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -26,11 +27,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Image:
-    """`version` is the beginning of the root file system's SHA-256, and names the folder that the files are served from."""
+    """`version` is the beginning of the root file system's SHA-256, and names the folder that the files are served from.
+    `arguments` are more ones for its kernel.
+    """
 
     role: str
     version: str
     parts: Mapping[str, Part]
+    arguments: str = ""
 
 
 def parse_image(text: str, where: str) -> Image:
@@ -38,7 +42,7 @@ def parse_image(text: str, where: str) -> Image:
     try:
         said = json.loads(text)
         parts = {name: Part(str(p["file"]), str(p["sha256"]), int(p["size"])) for name, p in said["parts"].items()}
-        made = Image(str(said["role"]), str(said["version"]), parts)
+        made = Image(str(said["role"]), str(said["version"]), parts, str(said.get("arguments", "")))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ImageError(f"{where}: not the description of an image: {error!r}") from None
     if missing := [name for name in PARTS if name not in parts]:
@@ -48,4 +52,6 @@ def parse_image(text: str, where: str) -> Image:
             raise ImageError(f"{where}: part {name} has no valid file, sha256 and size")
     if not _FILE.fullmatch(made.version) or not _FILE.fullmatch(made.role):
         raise ImageError(f"{where}: role {made.role!r} or version {made.version!r} cannot name a folder")
+    if not _ARGUMENTS.fullmatch(made.arguments):
+        raise ImageError(f"{where}: {made.arguments!r} are no arguments of a kernel")
     return made

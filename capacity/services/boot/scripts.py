@@ -12,6 +12,8 @@ from capacity.services.boot.intents import BootError, hyphened
 
 CONSOLE = "console=tty0 console=ttyS0,115200n8"
 """Screen and first serial line, which is what BMCs show as serial over LAN."""
+PANIC = "panic=30"
+"""A kernel that panics restarts after 30 s, so that it is no server that stands still without a word."""
 FAILED = """:failed
 echo
 echo {device} ({mac}) could not be booted from the network. The firmware goes on with its next boot device.
@@ -41,7 +43,8 @@ def of_server(plan: Plan, device: str, mac: str, image: Image | None) -> str:
             raise ValueError(f"{device}: no image")
         folder = f"{base}/images/{image.role}/{image.version}"
         kernel, initrd = (f"{folder}/{image.parts[name].file}" for name in ("kernel", "initrd"))
-        arguments = f"bringup.plan={base}/plan/{hyphened(mac)}.env bringup.mac={mac}"
+        more = f"{PANIC} {image.arguments}".strip()
+        arguments = f"{more} bringup.plan={base}/plan/{hyphened(mac)}.env bringup.mac={mac}"
     elif method == "autoinstall":
         kernel, initrd = f"{base}/installer/vmlinuz", f"{base}/installer/initrd"
         seed = f"{base}/autoinstall/{hyphened(mac)}/"

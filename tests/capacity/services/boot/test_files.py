@@ -71,6 +71,12 @@ def test_a_script_names_its_kernel_initramfs_and_plan():
     assert "bringup.plan=http://10.77.1.17/plan/02-5e-00-00-00-00.env" in script
 
 
+def test_a_kernel_that_panics_restarts_and_gets_the_arguments_of_its_image():
+    described = IMAGE.replace('"role"', '"arguments": "no_timer_check", "role"')
+    made = rendered(images={"gpu": parse_image(described, "image.json")})
+    assert " panic=30 no_timer_check bringup.plan=" in made["http/by-mac/02-5e-00-00-00-00.ipxe"]
+
+
 def test_a_server_without_an_image_of_its_role_has_a_lease_but_no_script():
     made = rendered(images={})
     assert not [name for name in made if "by-mac" in name]
@@ -201,6 +207,7 @@ def test_a_console_without_keys_gives_none():
         (IMAGE.replace('"esp"', '"other"'), "parts are missing: esp"),
         (IMAGE.replace("0" * 64, "0" * 63), "part root has no valid file, sha256 and size"),
         (IMAGE.replace("root.img.zst", "../root"), "part root has no valid file, sha256 and size"),
+        (IMAGE.replace('"role"', '"arguments": "a; reboot", "role"'), "are no arguments of a kernel"),
         (IMAGE.replace('"version": "0123456789ab"', '"version": "a/b"'), "cannot name a folder"),
     ],
 )

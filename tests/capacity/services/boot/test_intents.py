@@ -1,7 +1,7 @@
 """Who boots from which MAC; who gets nothing, and why; MACs that contradict each other are refused."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity.services.boot import BootError, boot_server, files, intents
@@ -75,6 +75,7 @@ def test_the_boot_server_is_the_first_management_node():
 MACS = st.integers(0, 2**40 - 1).map(lambda n: "02:" + n.to_bytes(5).hex(":"))
 
 
+@settings(deadline=None)
 @given(st.lists(MACS, min_size=len(GPUS), max_size=len(GPUS), unique=True))
 def test_each_mac_has_one_lease_and_one_script_and_no_other_mac_has_any(macs):
     known = set(PLAN.addresses["mac"])

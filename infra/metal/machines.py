@@ -1,0 +1,113 @@
+"""One server as a QEMU virtual machine: which firmware, which drives, what it starts from.
+
+    machine = Machine("gpu001", "52:54:00:78:00:01", "tap1", uefi=False, drives=(Drive("SIM-DR-1001A", path), …), folder=folder)
+    command(machine, "network")       the command line
+    Power(machine).on("network")      starts it; it ends when the guest reboots or switches off
+
+A reboot ends the machine, as a BMC's boot override `Once` does: what it starts from next is said anew.
+"""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+From = Literal["network", "disk"]
+MEMORY_MIB = 1024
+CPUS = 2
+DRIVE_GIB = 3
+OVMF_CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
+OVMF_VARS = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
+
+
+@dataclass(frozen=True)
+class Drive:
+    """An NVMe drive: serial number, and the file that it is."""
+
+    serial: str
+    file: Path
+
+    def ensure(self) -> "Drive":
+        """Make it, empty, where it does not exist."""
+        if not self.file.exists():
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("wb") as made:
+                made.truncate(DRIVE_GIB * 2**30)
+        return self
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A server: `tap` is its port on the provisioning network, `folder` keeps firmware variables and consoles. What it writes to
+    its drives is gone with its power where `kept` is False.
+    """
+
+    name: str
+    mac: str
+    tap: str
+    uefi: bool
+    drives: tuple[Drive, ...]
+    folder: Path
+    kept: bool = True
+
+    def console(self, start: From) -> Path:
+        """The file of its serial console when started from there."""
+        return self.folder / f"{self.name}-{start}.log"
+
+
+def command(machine: Machine, start: From) -> list[str]:
+    """The command line of QEMU. The port comes first or last in the boot order, the drives in theirs."""
+    argv = ["qemu-system-x86_64", "-name", machine.name, "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"]
+    argv += ["-machine", "q35" if machine.uefi else "pc", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
+    argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
+    argv += ["-serial", f"file:{machine.console(start)}", "-device", "virtio-rng-pci"]
+    if machine.uefi:
+        argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF_CODE}"]
+        argv += ["-drive", f"if=pflash,format=raw,file={machine.folder / machine.name}.vars"]
+    first = 0 if start == "network" else len(machine.drives) + 1
+    argv += ["-netdev", f"tap,id=port,ifname={machine.tap},script=no,downscript=no"]
+    argv += ["-device", f"virtio-net-pci,netdev=port,mac={machine.mac},bootindex={first}"]
+    options = "format=raw,cache=unsafe,discard=unmap" + ("" if machine.kept else ",snapshot=on")
+    for number, drive in enumerate(machine.drives, start=1):
+        argv += ["-drive", f"if=none,id=drive{number},file={drive.file},{options}"]
+        argv += ["-device", f"nvme,drive=drive{number},serial={drive.serial},bootindex={number}"]
+    return argv
+
+
+class Power:
+    """The power switch of a machine, which stands in a network namespace."""
+
+    def __init__(self, machine: Machine, namespace: str) -> None:
+        self.machine, self.namespace = machine, namespace
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def on(self, start: From) -> None:
+        """Switch on; off first where it is on."""
+        self.off()
+        machine = self.machine
+        machine.folder.mkdir(parents=True, exist_ok=True)
+        variables = machine.folder / f"{machine.name}.vars"
+        if machine.uefi and not variables.exists():
+            shutil.copyfile(OVMF_VARS, variables)
+        for drive in machine.drives:
+            drive.ensure()
+        machine.console(start).unlink(missing_ok=True)
+        with (machine.folder / f"{machine.name}.qemu").open("ab") as log:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.namespace, *command(machine, start)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def off(self) -> None:
+        """Cut the power."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process = None

@@ -1,0 +1,130 @@
+"""The provisioning network of the demo and its boot server: a namespace with a bridge, dnsmasq, and the role's HTTP server.
+
+dnsmasq runs with the rendered configuration; what is added is where its files lie, and IPv6 router advertisements, without
+which iPXE waits 13 s for one.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from capacity.services.boot.dhcp import BIOS_LOADER, EFI_LOADER, TFTP_ROOT
+from capacity.services.boot.life import Report
+from infra.lab.net import NETNS, ip
+from infra.lab.paths import LabError
+from inventory.paths import repo_root
+
+LOADERS = {BIOS_LOADER: Path("/usr/lib/ipxe/undionly.kpxe"), EFI_LOADER: Path("/usr/lib/ipxe/ipxe.efi")}
+HTTP_SERVER = repo_root() / "playbooks/roles/boot_server/files/boot_server.py"
+TOOLS = {
+    "dnsmasq": "dnsmasq-base",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mmdebstrap": "mmdebstrap",
+    "mkfs.vfat": "dosfstools",
+    "mcopy": "mtools",
+    "zstd": "zstd",
+    "ip": "iproute2",
+    "ssh": "openssh-client",
+}
+"""Program -> Debian package, of the demo; files of `ipxe` and `ovmf` beside them."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Addresses of the segment: of the boot server with prefix length, and the ports of the machines."""
+
+    namespace: str
+    address: str
+    taps: Sequence[str]
+
+
+class Segment:
+    """The segment for as long as the block lasts. `folder` is what `bringup boot render` wrote, `state` what the daemons keep."""
+
+    def __init__(self, network: Network, folder: Path, state: Path) -> None:
+        self.network, self.folder, self.state = network, folder, state
+        self.daemons: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def reports_file(self) -> Path:
+        return self.state / "reports.jsonl"
+
+    @property
+    def dhcp_log(self) -> Path:
+        return self.state / "dnsmasq.log"
+
+    def __enter__(self) -> "Segment":
+        self.state.mkdir(parents=True, exist_ok=True)
+        name = self.network.namespace
+        if (NETNS / name).exists():
+            raise LabError(
+                f"network namespace {name} exists: another demo-metal runs, or one was killed: ip netns delete {name}"
+            )
+        loaders = self.state / "tftp"
+        loaders.mkdir(exist_ok=True)
+        for loader, source in LOADERS.items():
+            if not source.exists():
+                raise LabError(f"{source} does not exist: apt-get install ipxe")
+            shutil.copyfile(source, loaders / loader)
+        ip([f"netns add {name}"])
+        ip(
+            [
+                "link set lo up",
+                "link add br0 type bridge",
+                f"addr add {self.network.address} dev br0",
+                "addr add fd77::1/64 dev br0 nodad",
+                "link set br0 up",
+            ],
+            name,
+        )
+        for tap in self.network.taps:
+            ip([f"tuntap add dev {tap} mode tap", f"link set {tap} master br0 up"], name)
+        self._dnsmasq(loaders)
+        self._http()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for daemon in self.daemons:
+            daemon.kill()
+            daemon.wait()
+        ip([f"netns delete {self.network.namespace}"], force=True)
+
+    def enter(self, argv: Sequence[str | Path]) -> list[str]:
+        """A command within the segment."""
+        return ["ip", "netns", "exec", self.network.namespace, *map(str, argv)]
+
+    def reports(self) -> dict[str, list[Report]]:
+        """What servers have told the boot server, by MAC with hyphens, in order."""
+        found: dict[str, list[Report]] = {}
+        lines = self.reports_file.read_text().splitlines() if self.reports_file.exists() else []
+        for said in map(json.loads, lines):
+            found.setdefault(said["mac"], []).append(Report(said["time"], said["state"], said["text"]))
+        return found
+
+    def _dnsmasq(self, loaders: Path) -> None:
+        leases = self.state / "leases"
+        leases.touch()
+        text = (self.folder / "dnsmasq.conf").read_text().replace(TFTP_ROOT, str(loaders))
+        text += f"dhcp-range=fd77::,ra-only\nenable-ra\ndhcp-leasefile={leases}\nuser=root\n"
+        config = self.state / "dnsmasq.conf"
+        config.write_text(text)
+        self._start(["dnsmasq", "--keep-in-foreground", f"--conf-file={config}", "--log-facility=-"], self.dhcp_log)
+
+    def _http(self) -> None:
+        address = self.network.address.partition("/")[0]
+        argv: list[str | Path] = [sys.executable, HTTP_SERVER, "--root", self.folder / "http"]
+        argv += ["--leases", self.state / "leases", "--reports", self.reports_file, "--listen", f"{address}:80"]
+        self._start(argv, self.state / "http.log")
+
+    def _start(self, argv: Sequence[str | Path], log: Path) -> None:
+        with log.open("wb") as output:
+            self.daemons.append(
+                subprocess.Popen(self.enter(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            )

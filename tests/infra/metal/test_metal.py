@@ -1,0 +1,195 @@
+"""Machines, who asked DHCP in vain, and servers brought to ready with a power switch and a boot server in memory."""
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capacity.services.boot.life import Life, Report
+from infra.metal import run
+from infra.metal.demo import strangers
+from infra.metal.machines import Drive, Machine, command
+from infra.metal.run import Access, Bringing, Server
+
+IMAGE = "0123456789ab"
+MAC = "52:54:00:78:00:01"
+CONSOLE = "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 AAAAKEY root@gpu001\n-----END SSH HOST KEY KEYS-----\n"
+BUDGETS = {"image": 60.0, "first-boot": 60.0}
+
+
+def machine(folder: Path, **more: Any) -> Machine:
+    drives = (Drive("S1", folder / "s1.raw"), Drive("S2", folder / "s2.raw"))
+    return Machine("gpu001", MAC, "tap1", drives=drives, folder=folder, **{"uefi": False, **more})
+
+
+def boot_order(argv: list[str]) -> dict[str, int]:
+    found = {}
+    for text in argv:
+        if "bootindex=" in text:
+            name = "port" if "mac=" in text else text.partition("serial=")[2].partition(",")[0]
+            found[name] = int(text.partition("bootindex=")[2])
+    return found
+
+
+def test_a_machine_starts_from_the_network_or_from_its_drives_in_their_order(tmp_path: Path) -> None:
+    network, disk = (boot_order(command(machine(tmp_path), start)) for start in ("network", "disk"))
+    assert sorted(network, key=lambda name: network[name]) == ["port", "S1", "S2"]
+    assert sorted(disk, key=lambda name: disk[name]) == ["S1", "S2", "port"]
+
+
+def test_only_a_machine_with_uefi_has_firmware_variables(tmp_path: Path) -> None:
+    assert "pflash" in " ".join(command(machine(tmp_path, uefi=True), "disk"))
+    assert "pflash" not in " ".join(command(machine(tmp_path), "disk"))
+
+
+def test_what_a_machine_writes_is_gone_where_it_is_not_kept(tmp_path: Path) -> None:
+    drives = [text for text in command(machine(tmp_path, kept=False), "disk") if "id=drive" in text]
+    assert len(drives) == 2
+    assert all("snapshot=on" in text for text in drives)
+
+
+def test_a_drive_that_exists_is_not_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "s1.raw").write_bytes(b"content")
+    Drive("S1", tmp_path / "s1.raw").ensure()
+    assert (tmp_path / "s1.raw").read_bytes() == b"content"
+
+
+LOG = """dnsmasq-dhcp[7]: 1865 available DHCP subnet: 10.78.1.0/255.255.255.0
+dnsmasq-dhcp[7]: 1865 DHCPDISCOVER(br0) 52:54:00:78:00:ff ignored
+dnsmasq-dhcp[7]: 1866 DHCPDISCOVER(br0) 52:54:00:78:00:01
+dnsmasq-dhcp[7]: 1865 DHCPDISCOVER(br0) 52:54:00:78:00:ff ignored
+"""
+
+
+def test_unknown_macs_are_read_from_the_log_of_dhcp() -> None:
+    assert strangers(LOG) == ["52:54:00:78:00:ff"]
+    assert strangers("") == []
+
+
+class Switch:
+    """A power switch in memory. `story`: what happens at each start, by number of the start."""
+
+    def __init__(self, made: Machine, segment: "Net", story: Callable[[int, str], None]) -> None:
+        self.machine, self.segment, self.story = made, segment, story
+        self.is_on, self.starts = False, list[str]()
+
+    def on(self, start: str) -> None:
+        self.is_on = True
+        self.starts.append(start)
+        self.story(len(self.starts), start)
+
+    def off(self) -> None:
+        self.is_on = False
+
+
+CLOCK = itertools.count(1)
+
+
+class Net:
+    """A boot server in memory."""
+
+    def __init__(self) -> None:
+        self.told: list[Report] = []
+
+    def reports(self) -> dict[str, list[Report]]:
+        return {MAC.replace(":", "-"): list(self.told)}
+
+    def report(self, state: str, text: str = "") -> None:
+        self.told.append(Report(float(next(CLOCK)), state, text))
+
+
+@pytest.fixture
+def bringing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Bringing, Switch, Net]]:
+    monkeypatch.setattr(run, "POLL_S", 0.0)
+
+    def made(story: Callable[["Net", "Switch", int, str], None]) -> tuple[Bringing, Switch, Net]:
+        net = Net()
+        switch = Switch(machine(tmp_path), net, lambda number, start: story(net, switch, number, start))
+        access = Access("10.78.1.11", "root", tmp_path / "key", tmp_path / "known_hosts")
+        server = Server(switch, access)  # type: ignore[arg-type]  # stands in for Power
+        one = Bringing(net, {"gpu001": server}, IMAGE, tmp_path / "lives.json", BUDGETS)  # type: ignore[arg-type]  # for Segment
+        monkeypatch.setattr(one, "run", lambda name, command: f"gpu {IMAGE} hash\n")
+        return one, switch, net
+
+    return made
+
+
+def good(net: Net, switch: Switch, number: int, start: str) -> None:
+    if start == "network":
+        net.report("written", "hash")
+        switch.is_on = False
+    else:
+        switch.machine.console("disk").write_text(CONSOLE)
+
+
+def test_a_server_is_written_started_from_its_drives_and_enrolled_by_its_console(bringing, tmp_path: Path) -> None:
+    one, switch, _ = bringing(good)
+    said: list[str] = []
+    assert one.bring(["gpu001"], said.append)["gpu001"].step == "ready"
+    assert switch.starts == ["network", "disk"]
+    assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAAKEY console\n"
+    assert said[-1] == "gpu001: ready"
+
+
+def test_the_same_call_again_does_nothing(bringing) -> None:
+    one, switch, _ = bringing(good)
+    one.bring(["gpu001"], lambda text: None)
+    one.bring(["gpu001"], lambda text: None)
+    assert switch.starts == ["network", "disk"]
+
+
+def test_a_stop_switches_off_and_the_same_call_goes_on(bringing) -> None:
+    def story(net: Net, switch: Switch, number: int, start: str) -> None:
+        if number == 1:
+            net.report("wrong-disk", "no drive with serial number S2")
+        else:
+            good(net, switch, number, start)
+
+    one, switch, _ = bringing(story)
+    life = one.bring(["gpu001"], lambda text: None)["gpu001"]
+    assert (life.stopped, switch.is_on) == ("wrong-disk", False)
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+    assert switch.starts == ["network", "network", "disk"]
+
+
+def test_a_server_that_loses_its_power_while_it_is_written_is_named_and_the_same_call_goes_on(bringing) -> None:
+    def story(net: Net, switch: Switch, number: int, start: str) -> None:
+        if number == 1:
+            net.report("writing", "image")
+            switch.is_on = False
+        else:
+            good(net, switch, number, start)
+
+    one, _, _ = bringing(story)
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].stopped == "power-off"
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+
+
+def test_another_program_goes_on_from_the_journal(bringing, tmp_path: Path) -> None:
+    one, _, _ = bringing(good)
+    one.bring(["gpu001"], lambda text: None)
+    again, switch, _ = bringing(good)
+    assert again.lives["gpu001"].step == "ready"
+    again.again("gpu001")
+    assert json.loads((tmp_path / "lives.json").read_text())["gpu001"]["step"] == "image"
+    assert again.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+    assert switch.starts == ["network", "disk"]
+
+
+def test_a_node_is_not_logged_in_to_before_its_console_shows_its_key(bringing, monkeypatch) -> None:
+    asked: list[str] = []
+
+    def story(net: Net, switch: Switch, number: int, start: str) -> None:
+        if start == "network":
+            good(net, switch, number, start)
+        else:
+            switch.machine.console("disk").write_text("Debian GNU/Linux 12\n")
+            switch.is_on = False
+
+    one, _, _ = bringing(story)
+    monkeypatch.setattr(one, "run", lambda name, command: asked.append(name))
+    life: Life = one.bring(["gpu001"], lambda text: None)["gpu001"]
+    assert (life.stopped, asked) == ("power-off", [])
