@@ -1,10 +1,11 @@
-"""Rail-optimised fat trees of two and three tiers, and the in-band and out-of-band Ethernet: counts and wiring.
+"""Rail-optimised fat trees of one to three tiers, and the in-band and out-of-band Ethernet: counts and wiring.
 
 In: plain numbers (nodes, rails, switch radix, nodes per scalable unit, required bisection) and device names.
 Out: a `FatTree` (the counts) and frames of cables whose ends are `(device, port)`; nothing here knows racks, sites or
 models.
 
 Structure of the compute fabric
+    One tier: a single switch, port n x rails + k (from 0) for rail k of node n; its last ports are for subnet managers.
     Rail k of every node of a scalable unit ends on the same leaf, so a unit has one leaf per rail.
     Two tiers: one plane, every leaf reaches every spine, with the same number of cables.
     Three tiers: the leaves of one rail in one pod form a plane with its own spines, and every leaf reaches every spine
@@ -76,11 +77,11 @@ class FatTree:
 
     @property
     def leaf_down(self) -> int:
-        return self.unit_nodes
+        return self.endpoints if self.tiers == 1 else self.unit_nodes
 
     @property
     def leaves(self) -> int:
-        return self.units * self.rails
+        return 1 if self.tiers == 1 else self.units * self.rails
 
     @property
     def spines(self) -> int:
@@ -105,6 +106,8 @@ class FatTree:
     @property
     def oversubscription(self) -> dict[str, float]:
         """Ports down per port up at each tier that has uplinks, with full units (1.0 = non-blocking)."""
+        if self.tiers == 1:
+            return {}
         ratios = {"leaf": self.leaf_down / self.leaf_up}
         if self.tiers == 3:
             ratios["spine"] = self.spine_down / self.spine_up
@@ -113,7 +116,7 @@ class FatTree:
     @property
     def bisection(self) -> dict[str, float]:
         """Share of full bisection that each tier leaves, cumulative from the leaf up; 1.0 = full."""
-        share, result = 1.0, {}
+        share, result = 1.0, {"leaf": 1.0}
         for tier, ratio in self.oversubscription.items():
             share = min(1.0, share / ratio)
             result[tier] = share
@@ -122,7 +125,9 @@ class FatTree:
     @property
     def ports_in_use(self) -> dict[str, float]:
         """Share of its ports that each tier has cables for, with full units."""
-        shares = {"leaf": self.leaf_down + self.leaf_up, "spine": self.spine_down + self.spine_up}
+        shares = {"leaf": self.leaf_down + self.leaf_up}
+        if self.tiers > 1:
+            shares["spine"] = self.spine_down + self.spine_up
         if self.tiers == 3:
             shares["core"] = self.planes * self.spine_core_links
         return {tier: ports / self.radix for tier, ports in shares.items()}
@@ -149,6 +154,8 @@ def split_ports(radix: int, oversubscription: float) -> tuple[int, int, int]:
 
 def floor_counts(endpoints: int, radix: int, tiers: int) -> tuple[int, int, int]:
     """Fewest (leaf, spine, core) switches that carry `endpoints` at full bisection, ignoring units and rails."""
+    if tiers == 1:
+        return 1, 0, 0
     half = radix // 2
     leaves = _ceil_div(endpoints, half)
     if tiers == 2:
@@ -181,6 +188,18 @@ def design(
     tiers).
     """
     units = _ceil_div(nodes, unit_nodes)
+    if tiers == 1:
+        if nodes * rails > radix:
+            raise FabricError(
+                "FABRIC-TIERS",
+                "one-tier",
+                f"one switch of {radix} ports cannot join {nodes * rails} ports of servers",
+                endpoints=nodes * rails,
+                radix=radix,
+            )
+        return FatTree(
+            nodes, rails, radix, unit_nodes, 1, bisection, units, least_spines=least_spines, **_one_switch(units)
+        )
     least_up = leaf_uplinks if leaf_uplinks is not None else _ceil_div_float(unit_nodes * bisection)
     if unit_nodes + least_up > radix:
         raise FabricError(
@@ -199,7 +218,7 @@ def design(
         allowed = (tiers,)
     else:
         raise FabricError(
-            "FABRIC-TIERS", "unsupported", f"a fat tree of {tiers} tiers is not supported: use 2 or 3", tiers=tiers
+            "FABRIC-TIERS", "unsupported", f"a fat tree of {tiers} tiers is not supported: use 1, 2 or 3", tiers=tiers
         )
     found = _two_tiers(units, rails, radix, leaf) if 2 in allowed else None
     if found is None and 3 not in allowed:
@@ -254,6 +273,23 @@ class _Leaf:
         while count < self.least_spines and (count + 1) * links <= self.most_up:
             count += 1
         return count if count >= min(self.least_spines, self.least_up) else None
+
+
+def _one_switch(units: int) -> dict[str, int]:
+    """Counts of a single switch as fields of FatTree."""
+    return {
+        "leaf_up": 0,
+        "pods": 1,
+        "pod_units": units,
+        "planes": 1,
+        "plane_leaves": 1,
+        "plane_spines": 0,
+        "leaf_spine_links": 0,
+        "spine_down": 0,
+        "spine_up": 0,
+        "group_cores": 0,
+        "spine_core_links": 0,
+    }
 
 
 def _two_tiers(units: int, rails: int, radix: int, leaf: _Leaf) -> dict[str, int] | None:
@@ -330,6 +366,7 @@ def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
     """
     leaf = np.arange(tree.leaves)
     spine = np.arange(tree.spines)
+    leaf_rail = leaf % tree.rails if tree.tiers > 1 else np.full(tree.leaves, -1)
     spine_rail = (spine // tree.plane_spines) % tree.rails if tree.tiers == 3 else np.full(tree.spines, -1)
     return pd.DataFrame(
         {
@@ -338,7 +375,7 @@ def fat_tree_switches(tree: FatTree) -> pd.DataFrame:
             ),
             "index": np.concatenate([leaf + 1, spine + 1, np.arange(tree.cores) + 1]),
             "unit": np.concatenate([leaf // tree.rails, np.full(tree.spines + tree.cores, -1)]),
-            "rail": np.concatenate([leaf % tree.rails, spine_rail, np.full(tree.cores, -1)]),
+            "rail": np.concatenate([leaf_rail, spine_rail, np.full(tree.cores, -1)]),
         }
     )
 
@@ -367,17 +404,15 @@ def fat_tree_links(
 
     node = np.repeat(np.arange(len(nodes)), tree.rails)
     rail = np.tile(np.arange(tree.rails), len(nodes))
+    if tree.tiers == 1:
+        ends, place = np.zeros_like(node), node * tree.rails + rail
+    else:
+        ends, place = (node // tree.unit_nodes) * tree.rails + rail, node % tree.unit_nodes
     parts = [
-        _links(
-            "compute",
-            "node-leaf",
-            node_names[node],
-            rail_ports[rail],
-            leaf_names[(node // tree.unit_nodes) * tree.rails + rail],
-            port_names[node % tree.unit_nodes],
-            rail,
-        )
+        _links("compute", "node-leaf", node_names[node], rail_ports[rail], leaf_names[ends], port_names[place], rail)
     ]
+    if tree.tiers == 1:
+        return parts[0]
 
     leaf = np.repeat(np.arange(tree.leaves), tree.leaf_up)
     uplink = np.tile(np.arange(tree.leaf_up), tree.leaves)
@@ -427,13 +462,17 @@ def fat_tree_links(
 
 
 def manager_ports(tree: FatTree, leaves: list[str], ports: Sequence[str], dedicated: str = "") -> list[tuple[str, str]]:
-    """Where subnet managers can be cabled to the tree, best place first, at most one (leaf, port) on a leaf.
+    """Where subnet managers can be cabled to the tree, best place first, at most one (leaf, port) on a leaf of several.
 
     `ports` are the data ports of a leaf, `dedicated` a port of its own for this purpose. In order: the dedicated port; a
     data port beyond nodes and uplinks; the last port for nodes where the last unit has room (NVIDIA's DGX SuperPOD leaves
-    a place of a unit free for it: 31 nodes instead of 32).
+    a place of a unit free for it: 31 nodes instead of 32). On a single switch all of its free ports, from the last one down,
+    so that servers that are added later get the ports behind those of the servers.
     """
     used = tree.leaf_down + tree.leaf_up
+    if tree.tiers == 1:
+        (switch,) = leaves
+        return [(switch, port) for port in (*([dedicated] if dedicated else []), *reversed(ports[used:]))]
     if dedicated:
         return [(leaf, dedicated) for leaf in leaves]
     if used < len(ports):

@@ -38,10 +38,10 @@ class Loss:
 
 def losses(tree: FatTree) -> Iterator[Loss]:
     """The loss of one element of each kind that the tree has; a bundle is all cables between two switches."""
-    bundles = tree.leaf_spine_cables // tree.leaf_spine_links
     if tree.tiers == 1:
         yield Loss("leaf", tree.leaves, tree.leaf_down, 1.0)
         return
+    bundles = tree.leaf_spine_cables // tree.leaf_spine_links
     yield Loss("leaf", tree.leaves, tree.leaf_down, share(tree))
     yield Loss("spine", tree.spines, 0, share(tree, spines=1))
     yield Loss("leaf-spine bundle", bundles, 0, share(tree, down_cables=tree.leaf_spine_links))

@@ -60,6 +60,17 @@ def _secret_reference(value: Any) -> Any:
     raise ValueError("a reference: env:NAME, file:PATH or vault:PATH#FIELD, never the secret itself")
 
 
+_RATIO = re.compile(r"^([0-9]+(?:\.[0-9]+)?):([0-9]+(?:\.[0-9]+)?)$")
+
+
+def _ratio(value: Any) -> Any:
+    """'2:1' (ports down to ports up) as the share 0.5."""
+    if isinstance(value, str) and (found := _RATIO.fullmatch(value.strip())):
+        down, up = map(float, found.groups())
+        return up / down if down else value
+    return value
+
+
 def _version(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError('a version in quotes, such as "22.05.8" (without quotes YAML reads a number or a date)')
@@ -98,6 +109,19 @@ Text = Annotated[str, Field(min_length=1)]
 Feed = Annotated[str, Field(pattern=r"^[A-Z]$")]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
+BisectionShare = Annotated[
+    Share,
+    BeforeValidator(_ratio),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {"type": "string", "pattern": _RATIO.pattern},
+            ]
+        }
+    ),
+]
+"""A share, or a ratio of ports down to ports up such as 2:1."""
 Percent = Annotated[float, Field(ge=0, le=100)]
 Tier = Literal["inference", "training", "experimentation"]
 Count = Annotated[int, Field(ge=1, le=200_000)]

@@ -74,7 +74,7 @@ def manager_port(plan: Plan, host: str) -> str:
 def root_switches(plan: Plan) -> list[str]:
     """Switches of the highest tier."""
     compute = plan.devices[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "compute")]
-    top = "core" if (compute["role"] == "core").any() else "spine"
+    top = next(role for role in ("core", "spine", "leaf") if role == "leaf" or (compute["role"] == role).any())
     return compute.loc[compute["role"] == top, "name"].tolist()
 
 

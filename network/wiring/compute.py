@@ -53,7 +53,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
     try:
         tree = _designed(site, {})
     except fabric.FabricError as error:
-        ways = _working(site, _smaller_leaves(site, spec.radix) if error.case == "leaf" else _tiers(site))
+        ways = _working(site, _all_ways(site, error, ports))
         return None, [
             finding(
                 error.key,
@@ -101,6 +101,14 @@ def _designed(site: Site, way: Mapping[str, Any]) -> fabric.FatTree:
     )
 
 
+def _all_ways(site: Site, error: fabric.FabricError, ports: int) -> list[dict[str, Any]]:
+    """Values with which a refused fabric may be built; `ports` are those of the switch's model."""
+    if error.case != "leaf":
+        return _tiers(site, ports)
+    larger = [{"fabric.radix": ports}] if ports > site.fabric.radix else []
+    return [*larger, *_smaller_leaves(site, site.fabric.radix)]
+
+
 def _smaller_leaves(site: Site, radix: int) -> list[dict[str, Any]]:
     """Values with which a leaf of `radix` ports has enough of them: fewer uplinks, fewer nodes, less bisection."""
     spec, up = site.fabric, site.fabric.leaf_uplinks
@@ -113,9 +121,12 @@ def _smaller_leaves(site: Site, radix: int) -> list[dict[str, Any]]:
     ]
 
 
-def _tiers(site: Site) -> list[dict[str, Any]]:
-    """Values with which the tiers join all leaves: another number of tiers, else as many servers as they can join."""
+def _tiers(site: Site, ports: int) -> list[dict[str, Any]]:
+    """Values with which the tiers join all leaves: another number of tiers, all `ports` of a switch, else as many servers as
+    they can join.
+    """
     others: list[dict[str, Any]] = [{"fabric.tiers": tiers} for tiers in (2, 3) if tiers != site.fabric.tiers]
+    others += [{"fabric.radix": ports}] if ports > site.fabric.radix else []
     if any(_tree_of(site, way) for way in others):
         return others
     most = bisect.bisect_left(
@@ -130,8 +141,8 @@ def check_tree(tree: fabric.FatTree, required: float, more: Iterable[RemedyOf] =
     """
     found = []
     below = 1.0
-    for tier, share in tree.bisection.items():
-        ratio = tree.oversubscription[tier]
+    for tier, ratio in tree.oversubscription.items():
+        share = tree.bisection[tier]
         narrows, below = share < below - 1e-9, share
         if narrows and share < required - 1e-9:
             found.append(
@@ -166,7 +177,18 @@ def check_tree(tree: fabric.FatTree, required: float, more: Iterable[RemedyOf] =
 
 
 def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
-    """FABRIC-SINGLE-SPINE when the leaves of a plane meet in one switch only."""
+    """FABRIC-SINGLE-SPINE when the leaves of a plane meet in one switch only, FABRIC-SINGLE-SWITCH when there is one."""
+    if tree.tiers == 1:
+        way = {"fabric.tiers": 2, "fabric.least_spines": 2}
+        return [
+            finding(
+                "FABRIC-SINGLE-SWITCH",
+                "fabric",
+                limit_source="single failures",
+                remedies=_working(site, [way]),
+                endpoints=tree.endpoints,
+            )
+        ]
     if tree.plane_spines > 1 or tree.plane_leaves < 2:
         return []
     way = {"fabric.least_spines": 2}
@@ -191,7 +213,13 @@ def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
         if used >= LEAST_USED:
             continue
         case, numbers = "leaf", {"used": used, "radix": float(tree.radix)}
-        if tier == "leaf":
+        if tree.tiers == 1:
+            case, fill = "one", (tree.radix - len(site.fabric.subnet_managers)) // tree.rails
+            way = {"server.count": fill}
+            larger = _tree_of(site, {"server.count": fill + 1, "fabric.tiers": "auto"})
+            if larger:
+                numbers["leaf"], numbers["spine"] = float(larger.leaves), float(larger.spines)
+        elif tier == "leaf":
             fill = fabric.split_ports(tree.radix, 1 / site.fabric.bisection)[0]
             way = {"fabric.unit_nodes": fill}
         else:
@@ -290,7 +318,7 @@ def compute_cables(
         tree,
         by_role["", "gpu"],
         by_role["compute", "leaf"],
-        by_role["compute", "spine"],
+        by_role.get(("compute", "spine"), []),
         by_role.get(("compute", "core"), []),
         list(ports),
         catalog.device(site.fabric.switch_model).data_port_names(),
@@ -314,7 +342,8 @@ def manager_cables(
     model = catalog.device(site.fabric.switch_model)
     places = fabric.manager_ports(tree, by_role["compute", "leaf"], model.data_port_names(), model.bringup.manager_port)
     stands = _held_managers(by_role["compute", "leaf"], links, held)
-    places = [(leaf, port) for leaf, port in places if leaf not in {stand[1] for stand in stands.values()}]
+    taken = {(leaf, port) if tree.tiers == 1 else leaf for _, leaf, port in stands.values()}
+    places = [place for place in places if not {place, place[0]} & taken]
     nodes: dict[str, DeviceType] = {node.role: catalog.device(node.model) for node in site.service_nodes}
     rows, findings = [], []
     for server, role in subnet_managers(site, by_role):
@@ -327,7 +356,7 @@ def manager_cables(
             rows.append((server, own[0], leaf, port))
             continue
         if own:
-            fewer = site.fabric.unit_nodes - 1
+            fewer = site.fabric.unit_nodes - 1 if tree.tiers > 1 else 0
             smaller = [remedy({"fabric.unit_nodes": fewer}, fix="smaller-unit")] if fewer else []
             ways = [*smaller, remedy(fix="manager-port")]
         else:

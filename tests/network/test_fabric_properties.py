@@ -78,7 +78,8 @@ def test_each_core_serves_each_plane_with_the_same_number_of_cables(tree: FatTre
         ({"nodes": 64, "rails": 8, "radix": 64, "unit_nodes": 40}, "FABRIC-RADIX", "leaf"),
         ({"nodes": 512, "rails": 8, "radix": 64, "unit_nodes": 32, "tiers": 2}, "FABRIC-TIERS", "two-tiers"),
         ({"nodes": 9000, "rails": 8, "radix": 64, "unit_nodes": 32}, "FABRIC-TIERS", "three-tiers"),
-        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS", "unsupported"),
+        ({"nodes": 9, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS", "one-tier"),
+        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 4}, "FABRIC-TIERS", "unsupported"),
     ],
 )
 def test_a_fabric_that_cannot_be_built_says_why(arguments: dict[str, int], key: str, case: str) -> None:
@@ -181,3 +182,16 @@ def test_growth_keeps_as_many_trunk_cables_as_each_pair_of_switches_has(
 def test_a_tree_that_does_not_grow_keeps_every_cable_in_its_place(tree: FatTree) -> None:
     links = links_of(tree)
     pd.testing.assert_frame_equal(links_of(tree, links), links)
+
+
+# ---- one switch ------------------------------------------------------------------------------------------------------
+@settings(max_examples=60, deadline=None)
+@given(nodes=st.integers(1, 16), rails=st.integers(1, 8), more=st.integers(0, 8))
+def test_one_switch_gives_each_server_ports_that_stay_when_servers_are_added(nodes: int, rails: int, more: int) -> None:
+    assume((nodes + more) * rails <= 64)
+    before, after = (design(count, rails, 64, 4, tiers=1) for count in (nodes, nodes + more))
+    assert (before.leaves, before.spines, before.cores, before.maximum_hops()) == (1, 0, 0, 1)
+    old, new = links_of(before), links_of(after)
+    assert set(new["stage"]) == {"node-leaf"}
+    assert len(old.merge(new, on=ENDS)) == len(old) == nodes * rails
+    assert not new.duplicated(["b_device", "b_port"]).any()

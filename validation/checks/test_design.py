@@ -283,10 +283,12 @@ def test_bisection_is_what_the_site_asks_for(subject: str, plan: Plan) -> Outcom
     found = errors(plan, "FABRIC-")
     if tree is None:
         return judged(found, None, "")
-    ratios = {"leaf": float(measured_ratio(plan, "leaf", "node-leaf", "leaf-spine").max())}
+    ratios = {}
+    if tree.tiers > 1:
+        ratios["leaf"] = float(measured_ratio(plan, "leaf", "node-leaf", "leaf-spine").max())
     if tree.tiers == 3:
         ratios["spine"] = float(measured_ratio(plan, "spine", "leaf-spine", "spine-core").max())
-    bisection = round(min(1.0, *(1 / ratio for ratio in ratios.values() if ratio > 0)), 4)
+    bisection = round(min([1.0, *(1 / ratio for ratio in ratios.values() if ratio > 0)]), 4)
     value = {
         "tiers": tree.tiers,
         "oversubscription": {tier: round(ratio, 4) for tier, ratio in ratios.items()},

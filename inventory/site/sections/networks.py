@@ -10,7 +10,7 @@ from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
 from inventory.site.rules import device_of_kind, rule
 from inventory.site.sections.servers import Server, ServiceNode
-from inventory.site.values import Address, Network, Section, Share, Slug, absent
+from inventory.site.values import Address, BisectionShare, Network, Section, Slug, absent
 from inventory.site.yaml_source import Problem
 
 
@@ -58,13 +58,17 @@ class Fabric(Section):
     )
     switch_model: Slug = Field(description="Switch slug in inventory/catalog/data/device-types.")
     radix: int = Field(ge=4, le=1024, multiple_of=2, description="Ports per switch that the design uses; even.")
-    bisection: Share = Field(description="Bisection bandwidth as a share of full: 1.0 is non-blocking (ERR-10).")
+    bisection: BisectionShare = Field(
+        description="Bisection bandwidth as a share of full: 1.0 is non-blocking (ERR-10). Or ports down to ports up, in quotes: "
+        "'2:1' is 0.5."
+    )
     rails: int = Field(ge=1, le=32, description="Rails: NIC k of every server goes to the leaves of rail k.")
     unit_nodes: int = Field(
         ge=1, le=1024, description="Servers of one scalable unit (those that share a set of leaves)."
     )
     tiers: Literal["auto", 1, 2, 3] = Field(
-        default="auto", description="Switch tiers; auto takes the fewest that fit. 1 is refused: nothing plans it yet."
+        default="auto",
+        description="Switch tiers; auto takes 2 where they fit, else 3. 1 is a single switch for all servers.",
     )
     leaf_uplinks: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,
@@ -209,18 +213,6 @@ def fabric_switch_is_known_and_carries_the_kind(catalog: Catalog, fabric: Fabric
             str(fabric.radix),
             f"at most {device.bringup.data_ports} ({device.slug})",
             f"write {device.bringup.data_ports} or less",
-        )
-
-
-@rule("fabric")
-def fabric_has_more_than_one_tier(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
-    if fabric.tiers == 1:
-        yield Problem(
-            ("fabric", "tiers"),
-            "an option that nothing implements yet",
-            "1",
-            "auto, 2 or 3: fat trees of one tier are not planned",
-            "write auto",
         )
 
 

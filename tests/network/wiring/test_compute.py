@@ -2,6 +2,8 @@
 
 import pytest
 
+from capacity.build import build
+from capacity.outputs.summary import part
 from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
@@ -15,7 +17,10 @@ from network.wiring.compute import compute_tree
         ("FABRIC-RADIX", "h100-1000-ib", ["fabric.leaf_uplinks=40"]),
         ("FABRIC-TIERS", "h100-1000-ib", ["fabric.tiers=2"]),
         ("FABRIC-BISECTION", "h100-1000-ib", ["fabric.leaf_uplinks=16"]),
+        ("FABRIC-TIERS", "h100-1000-ib", ["fabric.tiers=1"]),
+        ("FABRIC-RADIX", "h100-1000-ib", ["fabric.radix=32"]),
         ("FABRIC-SINGLE-SPINE", "b200-256-roce", ["server.count=8", "fabric.unit_nodes=8"]),
+        ("FABRIC-SINGLE-SWITCH", "b200-256-roce", ["server.count=8", "fabric.tiers=1"]),
     ],
 )
 def test_each_remedy_of_a_fabric_mends_it(id_: str, site: str, settings: list[str]) -> None:
@@ -54,3 +59,33 @@ def test_a_tier_that_uses_few_ports_says_what_fills_it_and_what_the_next_step_co
 def test_leaves_of_small_units_say_which_units_fill_them() -> None:
     (found,) = [one for one in found_of(load_site("b200-256-roce")) if one.id == "FABRIC-PORTS-IDLE"]
     assert (found.subject, found.numbers["fill"]) == ("fabric/leaf", 64)
+
+
+def test_a_refusal_for_few_ports_names_the_ports_of_the_model() -> None:
+    (found,) = found_of(changed("h100-1000-ib", ["fabric.radix=32"]))
+    assert {"fabric.radix": 64} in [dict(way.settings) for way in found.remedies]
+
+
+def test_a_small_cluster_is_planned_on_one_switch_with_its_subnet_managers() -> None:
+    plan = build(changed("h100-1000-ib", ["fabric.tiers=1", "server.count=7"]))
+    compute = plan.cables[plan.cables["fabric"] == "compute"]
+    assert plan.tree is not None
+    assert plan.tree.tiers == 1
+    assert (compute["b_device"] == "ibl001").all()
+    assert not compute["b_port"].duplicated().any()
+    assert compute["stage"].value_counts().to_dict() == {"node-leaf": 56, "manager-leaf": 2}
+    assert not [one for one in plan.findings if one.severity == "error" and one.id.startswith("FABRIC-")]
+    assert part(plan, "fabric")["tiers"] == 1
+
+
+def test_servers_added_to_one_switch_move_no_cable() -> None:
+    before = build(changed("h100-1000-ib", ["fabric.tiers=1", "server.count=6"]))
+    after = build(changed("h100-1000-ib", ["fabric.tiers=1", "server.count=7"]), baseline=before)
+    ends = ["a_device", "a_port", "b_device", "b_port"]
+    old, new = (plan.cables[plan.cables["fabric"] == "compute"][ends] for plan in (before, after))
+    assert len(old.merge(new)) == len(old)
+
+
+@pytest.mark.parametrize(("written", "share"), [("'2:1'", 0.5), ("'1:1'", 1.0), ("'3:2'", 2 / 3), ("0.5", 0.5)])
+def test_a_ratio_of_ports_is_read_as_share_of_bisection(written: str, share: float) -> None:
+    assert changed("h100-1000-ib", [f"fabric.bisection={written}"]).fabric.bisection == pytest.approx(share)
