@@ -15,13 +15,18 @@ with an owner and a reason.
 Findings that the site file can resolve carry remedies: values of site keys, or a change in words. `bringup plan --fix` tries
 those of errors. These findings carry none:
 """
+IN_WORDS = """
+The remedies of these findings are words, because no value of a site key resolves them by itself:
+"""
 
 
 def markdown() -> str:
     """The page as text: a section for each first part of the ids, an entry for each finding."""
-    parts = [HEAD, *(f"- {entry.id}: {entry.no_remedy}" for entry in registry().values() if entry.no_remedy), ""]
+    entries = registry().values()
+    parts = [HEAD, *(f"- {entry.id}: {entry.no_remedy}" for entry in entries if entry.no_remedy)]
+    parts += [IN_WORDS, *(f"- {entry.id}: {entry.in_words}" for entry in entries if entry.in_words), ""]
     area = ""
-    for entry in registry().values():
+    for entry in entries:
         if (first := entry.id.split("-", 1)[0]) != area:
             area = first
             parts.append(f"## {area}\n")
@@ -45,6 +50,8 @@ def _section(entry: Entry) -> str:
         lines += [f"No site key resolves it: {entry.no_site_key}", ""]
     if entry.no_remedy:
         lines += [f"No remedy: {entry.no_remedy}", ""]
+    if entry.in_words:
+        lines += [f"Remedies in words: {entry.in_words}", ""]
     if entry.formerly:
         lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
     return "\n".join(lines)

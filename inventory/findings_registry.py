@@ -31,6 +31,7 @@ _KEYS = {
     "keys",
     "no_site_key",
     "no_remedy",
+    "in_words",
     "formerly",
 }
 
@@ -49,6 +50,7 @@ class Entry:
     ``keys``      site keys that influence it
     ``no_site_key``  why no site key resolves it, where none does
     ``no_remedy``    why its findings carry no remedy, though site keys influence it
+    ``in_words``     why its remedies are words, without values of site keys
     ``formerly``  earlier ids: waivers that name them still count
     """
 
@@ -63,6 +65,7 @@ class Entry:
     keys: tuple[str, ...] = ()
     no_site_key: str = ""
     no_remedy: str = ""
+    in_words: str = ""
     formerly: tuple[str, ...] = ()
 
 
@@ -110,4 +113,5 @@ def _entry(id_: str, value: Mapping[str, Any]) -> Entry:
         **lists,
         no_site_key=value.get("no_site_key", ""),
         no_remedy=value.get("no_remedy", ""),
+        in_words=value.get("in_words", ""),
     )
