@@ -896,6 +896,17 @@ def test_the_device_half_of_a_planned_step_holds_up_nothing(
     assert not [item.item for item in verdict.items if item.premature]
 
 
+def test_a_page_of_a_rehearsal_gives_no_reasons_against_go_live(
+    register: Register, plan: SmallPlan, lab_records: list[Record], real_site: Site, real_contents: Contents
+) -> None:
+    """Checks that cover a part leave it passed: they are no reasons against anything that it decides."""
+    page = render_page(rehearse(load_register(), plan, lab_records), register)
+    assert "<h2>What the rehearsal found open</h2>" in page
+    assert "Reasons against go-live" not in page
+    against = judge(load_register(), SmallPlan(real_site), real_contents, (), NOW)
+    assert "<h2>Reasons against go-live</h2>" in render_page(against, register)
+
+
 def test_devices_that_cannot_show_three_channels_are_named_with_the_proof_they_get(
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
