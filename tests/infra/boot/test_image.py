@@ -1,7 +1,9 @@
 """What an image is described by, GRUB placed for BIOS, links followed within the tree, signatures."""
 
 import json
+import os
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,44 @@ def test_links_in_a_circle_are_refused(tmp_path):
 def test_modules_are_named_by_their_path_in_the_tree():
     said = "insmod /lib/modules/6.1.0/kernel/drivers/md/raid1.ko \nbuiltin nvme\n"
     assert list(image._module_files(said, "lib/modules/6.1.0")) == ["lib/modules/6.1.0/kernel/drivers/md/raid1.ko"]
+
+
+def tree_of(folder: Path, names: list[str]) -> Path:
+    """A small tree whose files are made in this order."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name * 100)
+        os.utime(path, (image.EPOCH, image.EPOCH))
+    for parent, _, _ in os.walk(folder):
+        os.utime(parent, (image.EPOCH, image.EPOCH))
+    return folder
+
+
+FILES = ["etc/a", "usr/bin/b", "usr/share/c", "usr/lib/shim/shimx64.efi.signed", "var/lib/d"]
+FILES += ["usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"]
+
+
+@pytest.mark.needs("mke2fs", "debugfs", "dumpe2fs")
+def test_the_same_files_give_the_same_root_file_system_whenever_and_in_whatever_order_they_were_made(tmp_path):
+    made = []
+    for name, names in (("one", FILES), ("two", FILES[::-1])):
+        (tmp_path / name).mkdir()
+        image.root_file_system(GPU, tree_of(tmp_path / name / "tree", names), tmp_path / name / "root.img")
+        made.append((tmp_path / name / "root.img").read_bytes())
+        time.sleep(1.1)  # change times differ by a second at least
+    assert made[0] == made[1]
+
+
+@pytest.mark.needs("mkfs.vfat", "mcopy")
+def test_the_same_files_give_the_same_esp_and_it_has_what_firmware_looks_for(tmp_path):
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        image.esp(GPU, tree_of(tmp_path / name / "tree", FILES), tmp_path / name / "esp.img")
+        made.append((tmp_path / name / "esp.img").read_bytes())
+        time.sleep(2.1)  # FAT counts two seconds
+    assert made[0] == made[1]
+    listed = image.run(["mdir", "-b", "-/", "-i", tmp_path / "one" / "esp.img", "::"])
+    assert "::/EFI/BOOT/BOOTX64.EFI" in listed
+    assert "::/EFI/debian/grub.cfg" in listed
