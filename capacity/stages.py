@@ -315,8 +315,10 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     losses_kw = supply.losses_kw(site, built["devices"], built["supply_loads"].elements)
 
     def trial(changed: Site) -> float:
-        again, missing = _anew(changed, catalog, built, places, cooling_design)
-        return math.inf if missing else float(again["cooling_design"].per_rack["air_kw"].max())
+        again, found = _anew(changed, catalog, built, places, cooling_design, rooms)
+        stands = {one.id for one in rooms(site, catalog, built)[1]}
+        new = [one for one in found if one.severity == "error" and one.id not in stands]
+        return math.inf if new else float(again["cooling_design"].per_rack["air_kw"].max())
 
     cooled = mechanical.build(
         site,

@@ -213,7 +213,8 @@ def _check_share(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Findin
     row = circuits.iloc[worst.at]
     allowed_kw = float(row["usable_kw"]) * (share.value / 100)
     less = _less(float(row["load_kw"]) - allowed_kw, row)
-    needed_a = float(row["breaker_a"]) * float(row["load_kw"]) / allowed_kw if allowed_kw > 0 else math.inf
+    by_share_a = float(row["breaker_a"]) * float(row["load_kw"]) / allowed_kw if allowed_kw > 0 else math.inf
+    needed_a = max(by_share_a, float(row["need_a"]))  # a breaker for the share alone may trip on its fullest line
     return [
         finding(
             "POWER-PDU-LOAD",
