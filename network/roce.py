@@ -18,12 +18,33 @@ from inventory.site import Site
 from network import nos, render
 from network.nos.cumulus import startup
 from network.nos.model import Management, Port, SwitchConfig
+from network.nos.sonic import config_db
 from network.wiring import lossless, rails
 
 CABLE_STEP_M = 5
 """Cable lengths are rounded up to this, so that a switch has few PFC profiles."""
-RENDERINGS: Mapping[str, tuple[Callable[[SwitchConfig], str], str]] = {"cumulus": (startup.render, ".yaml")}
-"""{network OS: its rendering, and what the names of its files end with}."""
+
+
+@dataclass(frozen=True)
+class System:
+    """How one network OS is configured.
+
+    ``file``       name of its configuration on the switch
+    ``suffix``     what the names of its rendered files end with
+    ``snmp_user``  commands that make the SNMPv3 user: {user} is filled in, passphrases are in the environment
+    """
+
+    render: Callable[[SwitchConfig], str]
+    file: str
+    suffix: str
+    snmp_user: str
+
+
+SYSTEMS: Mapping[str, System] = {
+    "cumulus": System(startup.render, "startup.yaml", ".yaml", startup.SNMP_USER),
+    "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
+}
+"""{network OS: how it is configured}."""
 NEEDED = ("fabric.nos", "fabric.asn_base", "addressing.compute_loopbacks", "addressing.rails")
 """Site keys without which compute switches get no configuration."""
 PUBLIC_KEY = re.compile(
@@ -85,8 +106,8 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
             {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
         )
     configs = structured_configs(plan, public_key)
-    render, suffix = RENDERINGS[site.fabric.nos]
-    files = {f"{name}{suffix}": render(configs[name]) for name in names if name in configs}
+    system = SYSTEMS[site.fabric.nos]
+    files = {f"{name}{system.suffix}": system.render(configs[name]) for name in names if name in configs}
     routes = rails.host_routes(site, plan.catalog, plan.addresses, plan.devices)
     files["host_routes.csv"] = routes.to_csv(index=False, lineterminator="\n")
     if site.credentials_given is not None:
@@ -123,6 +144,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             continue
         made[name] = SwitchConfig(
             hostname=name,
+            switch_model=site.fabric.switch_model,
             asn=int(asn),
             loopback=loopback,
             loopbacks=str(loopbacks),
@@ -142,19 +164,19 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
 def secrets(site: Site) -> str:
     """Commands that set what no file may contain, with the values taken from the environment."""
     given = site.credentials_given
-    if given is None:
+    if given is None or site.fabric.nos is None:
         return ""
+    system = SYSTEMS[site.fabric.nos]
     user, auth, priv = shlex.quote(given.snmp.user), _on_one_line(given.snmp.auth), _on_one_line(given.snmp.priv)
     return (
         "#!/bin/sh\n"
-        "# Run on each compute switch after startup.yaml is in place, with both variables in the environment:\n"
+        f"# Run on each compute switch after {system.file} is in place, with both variables in the environment:\n"
         f"#   SNMP_AUTH  {auth}\n"
         f"#   SNMP_PRIV  {priv}\n"
         "# Never run on a device.\n"
         "set -eu\n"
         ': "${SNMP_AUTH:?}" "${SNMP_PRIV:?}"\n'
-        f'nv set system snmp-server username {user} auth-sha "$SNMP_AUTH" encrypt-aes "$SNMP_PRIV"\n'
-        "nv config apply\n"
+        f"{system.snmp_user.format(user=user)}\n"
     )
 
 
@@ -224,7 +246,11 @@ def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfi
     left = [name for name in names if name not in configs]
     if left:
         found.append(f"{len(left)} switches without a planned address, first {left[0]} (ADDRESSING-EXHAUSTED)")
-    if not key:
+    if site.fabric.nos == "sonic":
+        found.append("accounts and SSH keys: config_db has no table for them, so the default login stays")
+        found.append("management address: the port asks DHCP, since SONiC's models refuse an address without a gateway")
+        found.append("base MAC: loaded by `config reload -l`, since the plan knows none")
+    elif not key:
         found.append("SSH key: no public key beside the one of credentials.switch.key, so the default login stays")
     if not site.addressing.syslog:
         found.append("syslog: the site gives no addressing.syslog")

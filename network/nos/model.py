@@ -37,6 +37,7 @@ class Management:
 class SwitchConfig:
     """Everything that the configuration of one compute switch says.
 
+    ``switch_model``  slug of the catalogue
     ``breakouts``   {cage port: ports that it is split into}
     ``aggregate``   the leaf's prefix, announced instead of its links; '' on other switches
     ``loopbacks``   prefix of all switches' loopbacks, and ``rails`` of all leaves' prefixes of length ``leaf_length``: nothing
@@ -46,6 +47,7 @@ class SwitchConfig:
     """
 
     hostname: str
+    switch_model: str
     asn: int
     loopback: str
     loopbacks: str

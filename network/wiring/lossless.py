@@ -5,6 +5,7 @@ In: site, fat tree and cables with their lengths. The formulas are those of netw
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -152,13 +153,9 @@ def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
             finding(
                 "FABRIC-LOSSLESS-SYSTEM",
                 "fabric.nos",
-                case="switch",
+                case="layout" if "models" in table else "switch",
                 limit_source=source,
-                words={
-                    "nos": system,
-                    "wanted": site.catalog.device(site.fabric.switch_model).manufacturer,
-                    "known": ", ".join(table["makers"]),
-                },
+                words={"nos": system, "wanted": _switch(site, table), "known": ", ".join(_switches(table))},
                 remedies=[remedy(fix="another-switch", nos=system)],
             )
         )
@@ -179,10 +176,23 @@ def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
 
 
 def runs_on_switch(site: Site) -> bool:
-    """Whether the network OS of the compute switches runs on their model, as far as its maker says; True without one."""
-    system = site.fabric.nos
-    maker = site.catalog.device(site.fabric.switch_model).manufacturer
-    return system is None or maker in nos.capabilities(system)["makers"]
+    """Whether the network OS of the compute switches runs on their model, as far as its capability table says; True without one."""
+    if site.fabric.nos is None:
+        return True
+    table = nos.capabilities(site.fabric.nos)
+    return _switch(site, table) in _switches(table)
+
+
+def _switches(table: Mapping[str, Any]) -> list[str]:
+    """Models that a network OS is rendered for, or the makers whose switches all are."""
+    found: list[str] = table["models"] if "models" in table else table["makers"]
+    return found
+
+
+def _switch(site: Site, table: Mapping[str, Any]) -> str:
+    """What of the site's compute switch `_switches` is about: its model, or its maker."""
+    model = site.fabric.switch_model
+    return model if "models" in table else site.catalog.device(model).manufacturer
 
 
 def _lacks(case: str, key: str, wanted: str, instead: str | int, source: str, **words: str) -> Finding:

@@ -84,7 +84,7 @@ class Fabric(Section):
         description="RoCE only, and mandatory there: how the fabric stays lossless. "
         "Nothing applies it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
     )
-    nos: Literal["cumulus"] | None = Field(
+    nos: Literal["cumulus", "sonic"] | None = Field(
         default=None,
         exclude_if=absent,
         description="RoCE only: network operating system of the compute switches, a folder of network/nos. Without it they get "

@@ -24,6 +24,10 @@ DETECT = 3
 """BFD packets of which all have to be missed (RFC 5880, 6.8.4)."""
 LEAST_PATHS = 64
 """Equal paths that NVUE takes by default; more uplinks need the key."""
+SNMP_USER = """\
+nv set system snmp-server username {user} auth-sha "$SNMP_AUTH" encrypt-aes "$SNMP_PRIV"
+nv config apply"""
+"""Commands that make the SNMPv3 user, with passphrases from the environment."""
 ROUTES = "PLANNED"
 """Name of the prefix list and the route map that let planned prefixes pass."""
 PEERS = "FABRIC"

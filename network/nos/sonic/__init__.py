@@ -1,0 +1,1 @@
+"""SONiC, configured through config_db.json. Rendered only: there is no driver."""
