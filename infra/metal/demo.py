@@ -284,7 +284,7 @@ def wrong_drive(demo: Demo, bringing: Bringing, name: str) -> None:
     """A drive with another serial number than the planned one."""
     power = bringing.servers[name].power
     whole = power.machine
-    other = Drive("SIM-OTHER", whole.folder / "SIM-OTHER.raw").ensure()
+    other = Drive("sim-drive-other", whole.folder / "sim-drive-other.raw").ensure()
     power.machine = dataclasses.replace(whole, drives=(whole.drives[0], other))
     lives = bringing.bring([name], demo.say)
     power.machine = whole

@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.site import SiteError, load_site
@@ -104,6 +104,7 @@ def test_axes_that_cannot_be_searched_are_refused(text: str) -> None:
         axes(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_no_setting_crashes(text: str) -> None:
     with contextlib.suppress(SiteError):
