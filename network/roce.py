@@ -45,6 +45,10 @@ SYSTEMS: Mapping[str, System] = {
     "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
 }
 """{network OS: how it is configured}."""
+ONE_SWITCH = (
+    "compute switches: no configuration for a fabric of one switch: its ports belong to all rails, and prefixes are given to a "
+    "rail and a leaf"
+)
 NEEDED = ("fabric.nos", "fabric.asn_base", "addressing.compute_loopbacks", "addressing.rails")
 """Site keys without which compute switches get no configuration."""
 PUBLIC_KEY = re.compile(
@@ -105,6 +109,8 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
         return Rendering(
             {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
         )
+    if len(names) == 1:
+        return Rendering({}, (ONE_SWITCH,))
     configs = structured_configs(plan, public_key)
     system = SYSTEMS[site.fabric.nos]
     files = {f"{name}{system.suffix}": system.render(configs[name]) for name in names if name in configs}

@@ -98,11 +98,6 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
     ]
     if wanted.power_kw:
         lines.append(f"electrical: {{utility: {{firm_mva: {wanted.power_kw / 1000:g}}}}}")
-    unit = int(at(values, ("fabric", "unit_nodes")))
-    if wanted.fabric == "ib" and not at(values, ("fabric", "subnet_managers")) and servers % unit:
-        lines.append(
-            "fabric: {subnet_managers: [management, controller]}    # at places that the last unit leaves free"
-        )
     lines += ["# Prefixes that nothing else at the site may use.", f"addressing: {{{prefixes}}}"]
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,7 @@ from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, load_standing,
 from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site, planned
-from inventory.site import SiteError
+from inventory.site import Site, SiteError
 from inventory.site.needs import credentials_missing
 from inventory.site.new import Wanted, site_text
 from tests.seed import SEED
@@ -26,6 +26,14 @@ def site_file(folder: Path, servers: int, gpu: str = "h100", fabric: str = "ib",
     path = folder / "site.yaml"
     path.write_text(site_text(Wanted("hall", gpu=gpu, fabric=fabric, servers=servers)) + more)
     return path
+
+
+def grow(path: Path, before: int, after: int) -> Site:
+    """The same site file with more servers, as a person changes it."""
+    text = path.read_text()
+    assert f"count: {before}" in text
+    path.write_text(text.replace(f"count: {before}", f"count: {after}"))
+    return load_site(path)
 
 
 def accept(path: Path) -> Plan:
@@ -71,8 +79,9 @@ def ids(plan: Plan) -> set[str]:
 def test_a_grown_site_changes_nothing_that_stands(
     tmp_path: Path, gpu: str, fabric: str, before: int, after: int
 ) -> None:
-    old = accept(site_file(tmp_path, before, gpu, fabric))
-    new = build(load_site(site_file(tmp_path, after, gpu, fabric)))
+    path = site_file(tmp_path, before, gpu, fabric)
+    old = accept(path)
+    new = build(grow(path, before, after))
     kept(old, new)
     assert_each_port_has_one_cable(new)
     standing = load_standing(new.site)
@@ -95,8 +104,9 @@ def test_random_growth_changes_nothing_that_stands(
     tmp_path_factory: pytest.TempPathFactory, before: int, more: int, kind: tuple[str, str]
 ) -> None:
     folder = tmp_path_factory.mktemp("grown")
-    old = accept(site_file(folder, before, *kind))
-    new = build(load_site(site_file(folder, before + more, *kind)))
+    path = site_file(folder, before, *kind)
+    old = accept(path)
+    new = build(grow(path, before, before + more))
     kept(old, new)
     assert_each_port_has_one_cable(new)
 
@@ -108,8 +118,9 @@ def test_random_growth_of_the_day_changes_nothing_that_stands(tmp_path: Path, pa
 
     draw = random.Random(SEED * 100 + part)
     kind, before = draw.choice([("h100", "ib"), ("b200", "roce"), ("mi355x", "roce")]), draw.randint(2, 120)
-    old = accept(site_file(tmp_path, before, *kind))
-    new = build(load_site(site_file(tmp_path, before + draw.randint(1, 80), *kind)))
+    path = site_file(tmp_path, before, *kind)
+    old = accept(path)
+    new = build(grow(path, before, before + draw.randint(1, 80)))
     kept(old, new)
     assert_each_port_has_one_cable(new)
 
