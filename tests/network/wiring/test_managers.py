@@ -12,8 +12,9 @@ from tests.first_sites import first_plan
 from tests.plans import plan_of
 
 
-def planned(wanted: Wanted, more: str = "") -> Plan:
-    return build(complete(parse_site(site_text(wanted) + more)))
+def planned(wanted: Wanted) -> Plan:
+    """A new site with both managers, which `bringup new` leaves to the person."""
+    return build(complete(parse_site(f"{site_text(wanted)}fabric: {{subnet_managers: [management, controller]}}\n")))
 
 
 def said(plan: Plan) -> list[Finding]:
@@ -43,7 +44,7 @@ def test_a_switch_with_a_port_of_its_own_for_a_manager_has_a_place_for_two() -> 
 
 
 def test_one_manager_has_no_standby() -> None:
-    plan = planned(Wanted("hall", gpu="h100", fabric="ib", servers=31), "")
+    plan = planned(Wanted("hall", gpu="h100", fabric="ib", servers=31))
     assert cabled(plan) == 2
     alone = plan.site.fabric.model_copy(update={"subnet_managers": ("controller",)})
     (found,) = said(build(plan.site.model_copy(update={"fabric": alone})))
