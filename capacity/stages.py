@@ -456,7 +456,7 @@ def plan_frames(built: Built) -> dict[str, pd.DataFrame]:
 
 
 def _held_cables(built: Built) -> pd.DataFrame | None:
-    """Cables of what stands."""
+    """The cables that are laid already, as accepted; None for a site that was never accepted."""
     baseline = built["baseline"]
     return baseline.cables if baseline else None
 

@@ -136,7 +136,7 @@ def build(
 
 
 def placed_units(site: Site, design: Design, racks: pd.DataFrame) -> tuple[pd.DataFrame, places.Placed, list[Finding]]:
-    """All zones, the places of their units, and what stands against these places."""
+    """All zones, the places of their cooling units, and a finding for each unit that has no place."""
     every = pd.concat([design.air_zones, design.loops], ignore_index=True)
     placed = places.place(site, every, racks)
     return every, placed, places.check_unit_places(site, placed, every, len(racks))

@@ -143,7 +143,8 @@ def _loaded(
     fed, circuits = circuits, single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     elements = elements_frame(tree, circuits, study, at)
-    whole, ways = existing_plant.mended(case, existing_plant.ways(case, elements))
+    remedies = existing_plant.ways(case, elements)
+    whole, ways = existing_plant.mended(case, remedies)
     return Loaded(
         circuits,
         elements,

@@ -30,7 +30,7 @@ def add(verbs: Any) -> None:
         acts,
         "plan",
         run_plan,
-        "read what runs, say what differs from the bundles and in which order it would be mended",
+        "list firmware that differs from the bundles, and the order in which apply would install it",
     )
     apply = add_verb(
         acts, "apply", run_apply, "install what differs: one server of a model, its rack, then rack by rack"
@@ -78,7 +78,10 @@ def run_apply(arguments: argparse.Namespace) -> int:
     if silent:
         for line in silent.values():
             print(line, file=sys.stderr)
-        print("nothing was changed: mend these BMCs, or name the servers to go on with by --server", file=sys.stderr)
+        print(
+            "nothing was changed: repair these BMCs, or leave their servers out by naming the others with --server",
+            file=sys.stderr,
+        )
         return CANNOT
     todo = [name for name in names if rollout.outstanding(bundles[name], inventories[name])]
     doors = _doors(plan, arguments.server, no_scheduler=arguments.no_scheduler)

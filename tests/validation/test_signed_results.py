@@ -348,7 +348,9 @@ def test_edited_parts_with_mended_digest_and_value_are_unproven(bench: Bench) ->
 
 
 def test_an_edited_value_is_a_failure(bench: Bench) -> None:
-    value = json.loads(json.dumps(computed(JOINED_ITEM, "lab", plan_of("lab"), side_by_side(PARTS)).value))  # type: ignore[union-attr]
+    joined = computed(JOINED_ITEM, "lab", plan_of("lab"), side_by_side(PARTS))
+    assert not isinstance(joined, str), joined
+    value = json.loads(json.dumps(joined.value))
     status, word, detail = bench.judged(RAW, SIGNED, value={**value, "all_reduce_mb_s": 1e6})
     assert (status, word) == (1, "fail")
     assert "it says all_reduce_mb_s 1e+06, its raw output gives" in detail

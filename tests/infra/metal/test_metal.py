@@ -4,15 +4,16 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from capacity.services.boot.life import Life, Report
 from infra.metal import run
 from infra.metal.demo import strangers
-from infra.metal.machines import Drive, Machine, command
+from infra.metal.machines import Drive, Machine, Power, command
 from infra.metal.run import Access, Bringing, Server
+from infra.metal.segment import Segment
 
 IMAGE = "0123456789ab"
 MAC = "52:54:00:78:00:01"
@@ -109,8 +110,8 @@ def bringing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
         net = Net()
         switch = Switch(machine(tmp_path), net, lambda number, start: story(net, switch, number, start))
         access = Access("10.78.1.11", "root", tmp_path / "key", tmp_path / "known_hosts")
-        server = Server(switch, access)  # type: ignore[arg-type]  # stands in for Power
-        one = Bringing(net, {"gpu001": server}, IMAGE, tmp_path / "lives.json", BUDGETS)  # type: ignore[arg-type]  # for Segment
+        server = Server(cast(Power, switch), access)
+        one = Bringing(cast(Segment, net), {"gpu001": server}, IMAGE, tmp_path / "lives.json", BUDGETS)
         monkeypatch.setattr(one, "run", lambda name, command: f"gpu {IMAGE} hash\n")
         return one, switch, net
 

@@ -1,5 +1,7 @@
 """The lab's plan with delivered boot ports and boot drives, for the tests of network boot."""
 
+import json
+
 import pandas as pd
 
 from capacity.model import Plan
@@ -7,17 +9,24 @@ from capacity.services.boot import Image, parse_image
 from inventory.delivered.assets import COLUMNS
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHVzZWQgYnkgdGVzdHMgb25seSwgbm8ga2V5IGF0IGFsbA== test"
-IMAGE = """{
-  "role": "gpu", "version": "0123456789ab",
-  "parts": {
-    "root": {"file": "root.img.zst", "sha256": "%s", "size": 1073741824},
-    "esp": {"file": "esp.img", "sha256": "%s", "size": 268435456},
-    "bios": {"file": "core.img", "sha256": "%s", "size": 120000},
-    "mbr": {"file": "boot.img", "sha256": "%s", "size": 440},
-    "kernel": {"file": "vmlinuz", "sha256": "%s", "size": 8000000},
-    "initrd": {"file": "deploy.initrd", "sha256": "%s", "size": 9000000}
-  }
-}""" % tuple(digit * 64 for digit in "012345")  # noqa: UP031  braces of JSON
+_PARTS = {
+    "root": ("root.img.zst", 1073741824),
+    "esp": ("esp.img", 268435456),
+    "bios": ("core.img", 120000),
+    "mbr": ("boot.img", 440),
+    "kernel": ("vmlinuz", 8000000),
+    "initrd": ("deploy.initrd", 9000000),
+}
+IMAGE = json.dumps(
+    {
+        "role": "gpu",
+        "version": "0123456789ab",
+        "parts": {
+            name: {"file": file, "sha256": str(digit) * 64, "size": size}
+            for digit, (name, (file, size)) in enumerate(_PARTS.items())
+        },
+    }
+)
 
 
 def image(role: str = "gpu") -> Image:
