@@ -37,18 +37,12 @@ def why_not(drain: Drain, contents: Contents, verdict: Verdict) -> list[str]:
 
 def _not_passed(item: str, drain: Drain, contents: Contents, verdict: Verdict) -> Sequence[str]:
     again = f"pytest validation --site {verdict.site} checks it"
-    found = next(
-        (
-            one
-            for judged in verdict.items
-            if judged.item == item
-            for one in judged.subjects
-            if one.subject == drain.node
-        ),
-        None,
-    )
+    judged = next((one for one in verdict.items if one.item == item), None)
+    found = next((one for one in judged.subjects if one.subject == drain.node), None) if judged else None
+    if judged is None:
+        return [f"{item} is not judged for {drain.node}: the register has no such item"]
     if found is None:
-        return [f"{item} is not judged for {drain.node}: the register has no such item, or it is not about this node"]
+        return [f"{item} is not judged for {drain.node}: {judged.detail or 'it is not about this node'}"]
     if found.status not in COUNTS:
         return [f"{item} of {drain.node} is {found.status}: {found.detail or 'no detail'}; {again}"]
     records = [entry for entry in contents.entries if (entry.record.item, entry.record.subject) == (item, drain.node)]

@@ -12,7 +12,7 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_sit
 if TYPE_CHECKING:
     from capacity.model import Plan
     from validation.runners.burn_in import Started
-    from validation.runners.slurm import Slurm
+    from validation.runners.slurm import Drain, Slurm
 
 CHECK = "test_gpu_burn_in_ends_without_fault"
 
@@ -31,6 +31,9 @@ def add(verbs: Any) -> None:
         act = add_verb(acts, name, run, text)
         add_site(act)
         add_out(act)
+        if name == "start":
+            text = "only this GPU node, also one that is drained (repeatable; default: all that take jobs)"
+            act.add_argument("--node", action="append", metavar="NODE", help=text)
     back = add_verb(
         acts,
         "return",
@@ -65,21 +68,47 @@ def run_start(arguments: argparse.Namespace) -> int:
     folder = var_dir(plan.site.name, arguments.out)
     if (before := burn_in.started_of(folder, plan)) is not None:
         raise UsageError(
-            f"a burn-in of {len(before.jobs)} nodes has been started and not judged: bringup validation collect "
+            f"a burn-in of {_nodes(len(before.jobs))} has been started and not judged: bringup validation collect "
             f"{arguments.site}, or stop to give it up"
         )
-    started = burn_in.start(plan, slurm.connect(plan))
+    scheduler = slurm.connect(plan)
+    try:
+        nodes, drained = _wanted(arguments, plan, scheduler)
+        started = burn_in.start(plan, scheduler, nodes, drained)
+    except burn_in.NodeNotFree as error:
+        raise UsageError(str(error)) from None
     burn_in.keep(folder, started)
+    burn_in.open_up(scheduler, started)
     hours = started.duration_s / 3600
-    print(f"burn-in of {hours:g} h started on {len(started.jobs)} nodes, a job on each")
+    print(f"burn-in of {hours:g} h started on {_nodes(len(started.jobs))}, a job on each")
+    for drain in drained:
+        print(f"  {drain.node} takes no other jobs, and collect or stop drains it again: {drain.reason}")
     print(f"next: bringup validation status {arguments.site}")
     return OK
+
+
+def _wanted(arguments: argparse.Namespace, plan: "Plan", scheduler: "Slurm") -> "tuple[list[str], list[Drain]]":
+    """(nodes to load, those of them that are drained); without names all that take jobs, and the others are told."""
+    from validation.runners import burn_in
+
+    if named := arguments.node:
+        gpu = burn_in.gpu_nodes(plan)
+        if unknown := [node for node in named if node not in gpu]:
+            raise UsageError(f"{unknown[0]} is no GPU server of {plan.site.name}; they are {gpu[0]} to {gpu[-1]}")
+        nodes = list(dict.fromkeys(named))
+        return nodes, burn_in.drains(scheduler, nodes)
+    nodes, others = burn_in.in_service(plan, scheduler)
+    for node, state in others.items():
+        print(f"left out: {node} is {state}; a drained one: bringup validation start {arguments.site} --node {node}")
+    if not nodes:
+        raise UsageError("no GPU node takes jobs: sinfo shows why")
+    return nodes, []
 
 
 def run_status(arguments: argparse.Namespace) -> int:
     from validation.runners import burn_in
 
-    scheduler, started, _ = _under_way(arguments)
+    scheduler, started, *_ = _under_way(arguments)
     standing = scheduler.standing(list(started.jobs.values()))
     left = burn_in.running(standing, started)
     by_state: dict[str, list[str]] = {}
@@ -88,8 +117,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     longest_h = max((one.seconds for one in standing.values()), default=0.0) / 3600
     print(f"burn-in of {started.duration_s / 3600:g} h, the longest has run for {longest_h:.2f} h")
     for state, nodes in sorted(by_state.items()):
-        shown = ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
-        print(f"  {state}: {len(nodes)} nodes ({shown})")
+        print(f"  {state}: {_nodes(len(nodes))} ({_shown(nodes)})")
     print(f"next: bringup validation {'status' if left else 'collect'} {arguments.site}")
     return JUDGED_NO if left else OK
 
@@ -127,8 +155,12 @@ def run_collect(arguments: argparse.Namespace) -> int:
     from inventory.site import find_site
     from validation.runners import burn_in
 
-    scheduler, started, _ = _under_way(arguments)
-    if left := burn_in.running(scheduler.standing(list(started.jobs.values())), started):
+    scheduler, started, _, plan = _under_way(arguments)
+    left = burn_in.running(scheduler.standing(list(started.jobs.values())), started)
+    if left and burn_in.overdue(plan, started):
+        print(f"cancelled on {_shown(left)}: every job should have ended by now")
+        left = burn_in.give_up(plan, scheduler, started)
+    if left:
         print(
             f"the burn-in still runs on {len(left)} of {len(started.jobs)} nodes: bringup validation status",
             file=sys.stderr,
@@ -177,10 +209,10 @@ def run_return(arguments: argparse.Namespace) -> int:
 def run_stop(arguments: argparse.Namespace) -> int:
     from validation.runners import burn_in
 
-    scheduler, started, folder = _under_way(arguments)
+    scheduler, started, folder, _ = _under_way(arguments)
     scheduler.cancel(*started.jobs.values())
     burn_in.forget(folder, scheduler, started)
-    print(f"burn-in on {len(started.jobs)} nodes cancelled")
+    print(f"burn-in on {_nodes(len(started.jobs))} cancelled")
     return OK
 
 
@@ -194,8 +226,16 @@ def _tested(arguments: argparse.Namespace) -> "Plan":
     return plan
 
 
-def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path]":
-    """(scheduler, what was started, folder of outputs); UsageError where nothing was."""
+def _nodes(count: int) -> str:
+    return f"{count} {'node' if count == 1 else 'nodes'}"
+
+
+def _shown(nodes: list[str]) -> str:
+    return ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
+
+
+def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path, Plan]":
+    """(scheduler, what was started, folder of outputs, plan); UsageError where nothing was."""
     from inventory.paths import var_dir
     from validation.runners import burn_in, slurm
 
@@ -204,4 +244,4 @@ def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path]":
     started = burn_in.started_of(folder, plan)
     if started is None:
         raise UsageError(f"no burn-in has been started: bringup validation start {arguments.site}")
-    return slurm.connect(plan), started, folder
+    return slurm.connect(plan), started, folder, plan

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,28 @@ for word; do case $word in --nodelist=*) node=${word#--nodelist=};; esac; last=$
 cp "$last" "$STATE/script"; printf '%s\\n' "$*" >>"$STATE/submitted"
 echo $(( 40 + $(wc -l <"$STATE/submitted") ))
 """
+SCONTROL = r"""
+echo "$*" >>"$STATE/scontrolled"
+case "$*" in
+  *"show node"*)
+    node=${!#}
+    if [ -e "$STATE/drain-$node" ]; then
+      state=$(cat "$STATE/state-$node" 2>/dev/null || echo IDLE+DRAIN)
+      echo "NodeName=$node State=$state Reason=$(cat "$STATE/drain-$node")"
+    else echo "NodeName=$node State=IDLE"; fi;;
+  *"show reservation"*) cat "$STATE/reservation" 2>/dev/null;;
+  "create reservation"*) echo "$*" >"$STATE/reservation";;
+  "delete "*) rm -f "$STATE/reservation";;
+  *State=RESUME) node=${2#NodeName=}; rm "$STATE/drain-$node";;
+  *State=DRAIN*) node=${2#NodeName=}; echo "${4#Reason=} [root@2026-11-26T18:00:00]" >"$STATE/drain-$node";;
+esac
+"""
+SINFO = r"""
+for node in gpu001 gpu002 gpu003 gpu004; do
+  if [ -e "$STATE/drain-$node" ]; then echo "$node|drained|8|1000|gpu:8"; else echo "$node|idle|8|1000|gpu:8"; fi
+done
+"""
+WHY = "bringup: S034.measured: GPU 3: wrong products"
 RESULT: dict[str, Any] = {
     "device": "cpu",
     "took_s": 9.0,
@@ -91,6 +114,8 @@ def scheduler(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slu
         "squeue": 'cat "$STATE/queue"',
         "sacct": 'cat "$STATE/accounts"',
         "scancel": 'echo "$@" >>"$STATE/cancelled"',
+        "scontrol": SCONTROL,
+        "sinfo": SINFO,
     }
     for name, text in commands.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
@@ -312,6 +337,146 @@ def test_what_was_started_is_found_by_a_later_call_until_it_is_judged(
     assert not list(tmp_path.glob("results-*"))
 
 
+@pytest.fixture
+def drained(tmp_path: Path) -> Path:
+    """gpu002 is drained, with its reason and time in this file."""
+    file = tmp_path / "drain-gpu002"
+    file.write_text(f"{WHY} [root@2026-11-26T10:00:00]\n")
+    return file
+
+
+def test_a_drained_node_runs_its_burn_in_alone_and_is_drained_again_as_before(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
+) -> None:
+    before = scheduler.drain("gpu002")
+    started = burn_in.start(lab, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    assert set(started.jobs) == {"gpu002"}
+    assert "Nodes=gpu002 Users=root StartTime=now Duration=UNLIMITED" in (tmp_path / "reservation").read_text()
+    assert "--reservation=bringup-burn-in" in (tmp_path / "submitted").read_text()
+    assert drained.exists(), "the node takes no job before its reservation and its file are there"
+    burn_in.keep(tmp_path, started)
+    burn_in.open_up(scheduler, started)
+    assert not drained.exists()
+    ended(tmp_path, dict(started.jobs))
+    kept = burn_in.started_of(tmp_path, lab)
+    assert kept == started
+    burn_in.forget(tmp_path, scheduler, kept)
+    assert not (tmp_path / "reservation").exists()
+    assert scheduler.drain("gpu002") == before
+    commands = (tmp_path / "scontrolled").read_text().splitlines()
+    assert commands.index("delete ReservationName=bringup-burn-in") > max(
+        number for number, text in enumerate(commands) if "State=DRAIN" in text
+    )
+
+
+def test_a_second_burn_in_of_the_same_drain_keeps_its_first_time(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
+) -> None:
+    before = scheduler.drain("gpu002")
+    for _ in range(2):
+        started = burn_in.start(lab, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+        burn_in.open_up(scheduler, started)
+        burn_in.close(scheduler, started)
+    assert scheduler.drain("gpu002") == before
+    assert drained.read_text().count("drained since") == 1
+
+
+def test_a_node_that_is_drained_anew_during_its_burn_in_keeps_the_new_reason(
+    lab: Plan, scheduler: Slurm, drained: Path
+) -> None:
+    started = burn_in.start(lab, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    burn_in.open_up(scheduler, started)
+    drained.write_text("bringup: S026.measured: GPU 5 is lost [root@2026-11-26T15:00:00]\n")
+    burn_in.close(scheduler, started)
+    assert "GPU 5 is lost" in scheduler.drain("gpu002").reason
+
+
+@pytest.mark.parametrize("state", ["ALLOCATED+DRAIN", "DOWN+DRAIN", "IDLE+DRAIN+NOT_RESPONDING", "IDLE*+DRAIN"])
+def test_a_node_that_can_take_no_job_is_refused_by_name(
+    state: str, scheduler: Slurm, tmp_path: Path, drained: Path
+) -> None:
+    (tmp_path / "state-gpu002").write_text(state)
+    with pytest.raises(burn_in.NodeNotFree, match=r"gpu002 is .*wrong products"):
+        burn_in.drains(scheduler, ["gpu001", "gpu002"])
+
+
+def test_a_reservation_that_is_there_is_not_taken_over(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
+) -> None:
+    (tmp_path / "reservation").write_text("ReservationName=bringup-burn-in Nodes=gpu001\n")
+    with pytest.raises(burn_in.NodeNotFree, match="scontrol delete ReservationName=bringup-burn-in"):
+        burn_in.start(lab, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    assert (tmp_path / "reservation").exists()
+    assert drained.exists()
+
+
+def test_a_refused_job_leaves_the_node_drained_and_no_reservation(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Local.env, "REFUSED", "gpu002")
+    with pytest.raises(BadAnswer, match="gpu002 refused"):
+        burn_in.start(lab, scheduler, ["gpu001", "gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    assert (tmp_path / "cancelled").read_text() == "41\n"
+    assert drained.exists()
+    assert not (tmp_path / "reservation").exists()
+
+
+def test_the_verb_leaves_drained_nodes_out_and_says_how_they_are_loaded(
+    verb: Any, drained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("start") == 0
+    said = capsys.readouterr().out
+    assert "left out: gpu002 is drained" in said
+    assert re.search("a drained one: bringup validation start .*lab.* --node gpu002", said)
+    assert "started on 3 nodes" in said
+    assert drained.exists()
+
+
+def test_the_verb_loads_a_drained_node_that_is_named_and_stop_drains_it_again(
+    verb: Any, drained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("start", "--node", "gpu002") == 0
+    assert f"gpu002 takes no other jobs, and collect or stop drains it again: {WHY}" in capsys.readouterr().out
+    assert not drained.exists()
+    assert verb("stop") == 0
+    assert drained.read_text().startswith(f"{WHY} (drained since 2026-11-26T10:00:00Z)")
+    assert verb("start", "--node", "gpu999") == 2
+    assert "gpu999 is no GPU server of lab; they are gpu001 to gpu004" in capsys.readouterr().err
+
+
+def test_collect_gives_up_jobs_that_never_started_when_their_time_is_over(
+    lab: Plan,
+    scheduler: Slurm,
+    verb: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    started = burn_in.start(lab, scheduler, ["gpu001", "gpu003"])
+    jobs = dict(started.jobs)
+    ended(tmp_path, {"gpu001": jobs["gpu001"]})
+    (tmp_path / "queue").write_text(f"{jobs['gpu003']}|PENDING|0:00|Resources\n")
+    burn_in.keep(tmp_path, started)
+    assert verb("collect") == 1
+    assert "still runs on 1 of 2 nodes" in capsys.readouterr().err
+    burn_in.keep(tmp_path, dataclasses.replace(started, began=started.began - 1e6))
+    (tmp_path / "scancel").write_text('#!/bin/bash\necho "$@" >>"$STATE/cancelled"; : >"$STATE/queue"\n')
+    judged: list[Sequence[str]] = []
+    run = subprocess.run
+
+    def instead(command: Sequence[str], **rest: Any) -> Any:
+        if "pytest" not in command:
+            return run(command, **rest)
+        judged.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", instead)
+    assert verb("collect") == 0
+    assert (tmp_path / "cancelled").read_text() == f"{jobs['gpu003']}\n"
+    assert "cancelled on gpu003: every job should have ended by now" in capsys.readouterr().out
+    assert len(judged) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -341,7 +506,8 @@ def test_times_of_squeue_are_read(text: str, seconds: float) -> None:
 def verb(scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`bringup validation ACTION lab`; its exit status."""
     monkeypatch.setattr(slurm, "connect", lambda plan: scheduler)
-    return lambda act: cli.main(["validation", act, str(load_site("lab").path), "--out", str(tmp_path)])
+    site = str(load_site("lab").path)
+    return lambda act, *words: cli.main(["validation", act, site, *words, "--out", str(tmp_path)])
 
 
 def test_a_burn_in_is_started_once_and_followed(verb: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

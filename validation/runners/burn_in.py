@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -36,6 +36,8 @@ PROGRAM = Path(__file__).parent.parent / "workloads" / "burnin.py"
 FOLDER = "/var/tmp/bringup-burn-in-"
 """Results of a job on its node, followed by the job's number."""
 FILE = "burn-in.json"
+RESERVATION = "bringup-burn-in"
+"""Keeps drained nodes free while they run their burn-in."""
 SAMPLES = 40
 """Samples of a short run, at least; S034 asks for one a minute."""
 POLL_S, LONGEST_POLL_S = 1.0, 30.0
@@ -51,12 +53,18 @@ class _File(TypedDict):
     jobs: dict[Line, Whole]
     run: NotRequired[Line]
     nonce: NotRequired[Line]
+    reservation: NotRequired[Line]
+    drained: NotRequired[dict[Line, Line]]
 
 
 @dataclass(frozen=True)
 class Started:
     """A burn-in under way: when it began (Unix time), how long each load runs, the job of each node, and for which run the
-    nodes sign: its name and nonce, '' in one that an earlier version started."""
+    nodes sign: its name and nonce, '' in one that an earlier version started.
+
+    drained: nodes that run no other jobs, each with the reason with which it is drained again afterwards. Until then
+    `reservation` keeps them free.
+    """
 
     site: str
     began: float
@@ -64,6 +72,8 @@ class Started:
     jobs: Mapping[str, int]
     run: str = ""
     nonce: str = ""
+    reservation: str = ""
+    drained: Mapping[str, str] = field(default_factory=dict)
 
     def run_on(self, plan: Plan) -> Run:
         """The run as nodes of this plan sign it."""
@@ -94,8 +104,35 @@ def gpu_nodes(plan: Plan) -> list[str]:
     return names
 
 
-def start(plan: Plan, scheduler: slurm.Slurm) -> Started:
-    """Submit the load of all GPU nodes, in the site's length. DeviceError where the scheduler does not take it."""
+class NodeNotFree(Exception):
+    """A node that is asked for by name and cannot take a job now."""
+
+
+def in_service(plan: Plan, scheduler: slurm.Slurm) -> tuple[list[str], dict[str, str]]:
+    """(GPU nodes that take jobs, Slurm's state of each other one)."""
+    seen = scheduler.nodes()
+    states = {name: seen[name].state if name in seen else "unknown to Slurm" for name in gpu_nodes(plan)}
+    ready = [name for name in states if name in seen and seen[name].ready]
+    return ready, {name: state for name, state in states.items() if name not in ready}
+
+
+def drains(scheduler: slurm.Slurm, nodes: Sequence[str]) -> list[slurm.Drain]:
+    """The drains of those of these nodes that are out of service. NodeNotFree for one that is down or still runs a job."""
+    ready = {name for name, node in scheduler.nodes().items() if node.ready}
+    found = [scheduler.drain(node) for node in nodes if node not in ready]
+    for drain in found:
+        if set(drain.words) - {"IDLE", "DRAIN", "DRAINED"}:
+            raise NodeNotFree(f"{drain.node} is {drain.state} ({drain.reason}): it can take no job now")
+    return found
+
+
+def start(
+    plan: Plan, scheduler: slurm.Slurm, nodes: Sequence[str] | None = None, drained: Sequence[slurm.Drain] = ()
+) -> Started:
+    """Submit the load of these GPU nodes, all by default, in the site's length. DeviceError where the scheduler does not take it.
+
+    Jobs of `drained` nodes go into a reservation of theirs and wait for `open_up`.
+    """
     duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     sample_s = max(1.0, min(60.0, duration_s / SAMPLES))
@@ -112,8 +149,66 @@ def start(plan: Plan, scheduler: slurm.Slurm) -> Started:
     script = slurm.carried_script(PROGRAM, arguments, workload) + run.step(f"{FOLDER}$SLURM_JOB_ID")
     limit_min = max(1, math.ceil((duration_s + 2 * spare_s) / 60))
     options = (*workload.options(1), "--exclusive", "--no-requeue", "--job-name=bringup-burn-in", f"--time={limit_min}")
-    jobs = scheduler.start_on_each(script, gpu_nodes(plan), *options)
-    return Started(plan.site.name, time.time(), duration_s, jobs, run.name, run.nonce)
+    again = {drain.node: drain.again for drain in drained}
+    open_ = [node for node in (gpu_nodes(plan) if nodes is None else nodes) if node not in again]
+    started = Started(plan.site.name, time.time(), duration_s, {}, run.name, run.nonce)
+    if again:
+        if scheduler.reservation(RESERVATION):
+            raise NodeNotFree(
+                f"a reservation {RESERVATION} is there: another burn-in of drained nodes runs, or one was broken off; when none "
+                f"runs: scontrol delete ReservationName={RESERVATION}"
+            )
+        scheduler.hold(RESERVATION, list(again), "root")
+        started = replace(started, reservation=RESERVATION, drained=again)
+    try:
+        jobs = scheduler.start_on_each(script, open_, *options) if open_ else {}
+        started = replace(started, jobs=jobs)
+        if again:
+            held = scheduler.start_on_each(script, list(again), *options, f"--reservation={started.reservation}")
+            started = replace(started, jobs={**jobs, **held})
+    except DeviceError:
+        with suppress(DeviceError):
+            scheduler.cancel(*started.jobs.values())
+        with suppress(DeviceError):
+            close(scheduler, started)
+        raise
+    return started
+
+
+def open_up(scheduler: slurm.Slurm, started: Started) -> None:
+    """Let the drained nodes of a started burn-in take its jobs; their reservation keeps others away."""
+    for node in started.drained:
+        scheduler.resume(node)
+
+
+def close(scheduler: slurm.Slurm, started: Started) -> None:
+    """Drain again what was drained before the burn-in, and release its reservation. A node that something else has drained
+    meanwhile keeps that reason."""
+    for node, reason in started.drained.items():
+        if not scheduler.drain(node).drained:
+            scheduler.drain_again(node, reason)
+    if started.reservation:
+        scheduler.release(started.reservation)
+
+
+def overdue(plan: Plan, started: Started) -> bool:
+    """Whether every job should have ended: the load's time and three times that for a job to start have passed."""
+    return time.time() > started.began + _budget_s(plan, started)
+
+
+def _budget_s(plan: Plan, started: Started) -> float:
+    return started.duration_s + 3 * float(site_limit(plan.site, "job_start_s").value)
+
+
+def give_up(plan: Plan, scheduler: slurm.Slurm, started: Started) -> list[str]:
+    """Cancel jobs that are not over, and wait until they are; the nodes of those that go on."""
+    left = running(scheduler.standing(list(started.jobs.values())), started)
+    scheduler.cancel(*(started.jobs[node] for node in left))
+    end = time.monotonic() + float(site_limit(plan.site, "job_start_s").value)
+    while left and time.monotonic() < end:
+        scheduler.nap(POLL_S)
+        left = running(scheduler.standing(list(started.jobs.values())), started)
+    return left
 
 
 def running(standing: Mapping[int, slurm.Standing], started: Started) -> list[str]:
@@ -127,7 +222,7 @@ def run(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
         started = start(plan, scheduler)
     except DeviceError as error:
         return BurnIn({}, {"nodes": {}}, dict.fromkeys(gpu_nodes(plan), str(error)))
-    budget_s = started.duration_s + 3 * float(site_limit(plan.site, "job_start_s").value)
+    budget_s = _budget_s(plan, started)
     began = time.monotonic()
     while (waited := time.monotonic() - began) < budget_s:
         scheduler.nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100)))
@@ -223,7 +318,7 @@ def started_of(folder: Path, plan: Plan) -> Started | None:
         told: Any = answers.read(_File, answers.load(path.read_text(errors="replace"), source), source)
     except (UnreadableAnswer, OSError) as error:
         raise UnreadableRunError(f"{error}; set the file aside, then start the burn-in again") from None
-    if told["site"] != plan.site.name or not set(told["jobs"]) <= set(gpu_nodes(plan)):
+    if told["site"] != plan.site.name or not {*told["jobs"], *told.get("drained", ())} <= set(gpu_nodes(plan)):
         raise UnreadableRunError(
             f"{path}: a burn-in of {told['site']} with nodes that the plan does not have; set the file aside, then start "
             "the burn-in again"
@@ -232,6 +327,7 @@ def started_of(folder: Path, plan: Plan) -> Started | None:
 
 
 def forget(folder: Path, scheduler: slurm.Slurm, started: Started) -> None:
-    """The burn-in was judged: remove its results from the nodes, and its file."""
+    """The burn-in was judged: drain again what was drained, remove its results from the nodes, and its file."""
+    close(scheduler, started)
     remove(scheduler, started)
     (folder / "validation" / FILE).unlink(missing_ok=True)

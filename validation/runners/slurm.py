@@ -122,9 +122,16 @@ class SlurmNode:
         return self.state in READY
 
 
+DRAINED_SINCE = re.compile(r" \(drained since ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})Z\)$")
+"""The end of a reason of `Drain.again`."""
+
+
 @dataclass(frozen=True)
 class Drain:
-    """Why and since when a node runs no jobs, as slurmctld says it: `state` such as IDLE+DRAIN, `reason` without its tail."""
+    """Why and since when a node runs no jobs, as slurmctld says it: `state` such as IDLE+DRAIN, `reason` without its tail.
+
+    A node that was drained again after a job of its own keeps the time of its first drain: `again` writes it into the reason.
+    """
 
     node: str
     state: str
@@ -132,8 +139,18 @@ class Drain:
     since: datetime
 
     @property
+    def words(self) -> list[str]:
+        """The state's parts, such as IDLE, DRAIN and NOT_RESPONDING; a '*' stands for the last (sinfo(1))."""
+        return re.split(r"[+]", self.state.upper().replace("*", "+NOT_RESPONDING"))
+
+    @property
     def drained(self) -> bool:
-        return any(word.startswith("DRAIN") for word in re.split(r"[+*]", self.state.upper()))
+        return any(word.startswith("DRAIN") for word in self.words)
+
+    @property
+    def again(self) -> str:
+        """The reason with which the node is drained again, as if it had been drained all the time."""
+        return f"{self.reason} (drained since {self.since.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z)"
 
 
 @dataclass(frozen=True)
@@ -192,7 +209,11 @@ class Slurm:
         found = Drain(node, state[1], reason[1] if reason else "", datetime.min.replace(tzinfo=UTC))
         try:
             if reason:
-                return replace(found, since=datetime.fromisoformat(reason[2]).replace(tzinfo=UTC))
+                since = datetime.fromisoformat(reason[2]).replace(tzinfo=UTC)
+                if told := DRAINED_SINCE.search(reason[1]):
+                    before = datetime.fromisoformat(told[1]).replace(tzinfo=UTC)
+                    return replace(found, reason=reason[1][: told.start()], since=min(since, before))
+                return replace(found, since=since)
         except ValueError:
             reason = None
         if found.drained and reason is None:
@@ -203,6 +224,10 @@ class Slurm:
     def resume(self, node: str) -> None:
         """Let a node run jobs again."""
         self.controller.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
+
+    def drain_again(self, node: str, reason: str) -> None:
+        """Let a node run no further jobs; `reason` as Drain.again has it."""
+        self.controller.run(["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"])
 
     def config(self) -> dict[str, str]:
         """The running configuration (`scontrol show config`)."""
@@ -276,18 +301,15 @@ class Slurm:
     # ---- reservations ------------------------------------------------------------------------------------------
     def reserve(self, name: str, nodes: Sequence[str], user: str, in_s: int, minutes: int) -> None:
         """Reserve nodes for a user from `in_s` seconds on."""
-        self.controller.run(
-            [
-                "scontrol",
-                "create",
-                "reservation",
-                f"ReservationName={name}",
-                f"Nodes={','.join(nodes)}",
-                f"Users={user}",
-                f"StartTime=now+{in_s}seconds",
-                f"Duration={minutes}",
-            ]
-        )
+        self._reserve(name, nodes, user, f"StartTime=now+{in_s}seconds", f"Duration={minutes}")
+
+    def hold(self, name: str, nodes: Sequence[str], user: str) -> None:
+        """Reserve nodes for a user from now until the reservation is released, also nodes that are drained."""
+        self._reserve(name, nodes, user, "StartTime=now", "Duration=UNLIMITED", "Flags=MAINT,IGNORE_JOBS")
+
+    def _reserve(self, name: str, nodes: Sequence[str], user: str, *when: str) -> None:
+        wanted = [f"ReservationName={name}", f"Nodes={','.join(nodes)}", f"Users={user}", *when]
+        self.controller.run(["scontrol", "create", "reservation", *wanted])
 
     def reservation(self, name: str) -> dict[str, str]:
         """Fields of a reservation; {} when there is none of that name."""
