@@ -99,7 +99,7 @@ def inband_network(site: Site, catalog: Catalog, built: Built) -> tuple[Built, l
     """Links of the in-band network, which follow from no places."""
     ends, held = built["inband_ends"], _held_cables(built)
     if held is not None:
-        held = held[(held["fabric"] == "inband") & (held["stage"] == "node-leaf")]
+        held = held[held["fabric"] == "inband"]
     links, findings = inband.inband_cables(site, catalog, ends, cabling.names_by_role(ends), held)
     return {"inband": links}, findings
 

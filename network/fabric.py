@@ -521,56 +521,67 @@ def inband_links(
     """Cables of the in-band Ethernet: the ports of each server in turn to the `links_per_node` leaves of its pair, each
     leaf once to every spine.
 
-    Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L. A spine that is
-    added later goes to the next free port of a leaf whose port of its number has a server.
-    `ports` are the in-band ports of each server that get a cable. `held` (columns LINK_COLUMNS) are node cables of an earlier plan:
-    their ends are kept and their leaf ports are not given to anybody else.
+    Leaf ports: swp1..swpS to spine 1..S, then the servers in the order given. Spine port swpL goes to leaf L. A trunk cable
+    whose port of that number is taken goes to the next free one.
+    `ports` are the in-band ports of each server that get a cable. `held` (columns LINK_COLUMNS) are in-band cables of an earlier
+    plan: those between devices that are still there keep both ends, and nobody else gets their ports.
     """
-    leaf_index = {name: i for i, name in enumerate(leaves)}
-    kept: dict[tuple[str, str], tuple[str, str]] = {}
-    if held is not None:
-        kept = {
-            (a, ap): (b, bp)
-            for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
-            if b in leaf_index
-        }
-    used = {end for key, end in kept.items() if key[0] in set(servers)}
-    next_port = dict.fromkeys(leaves, len(spines) + 1)
-    rows: list[tuple[str, str, str, str]] = []
+    kept, kept_trunk = _held_inband(servers, leaves, spines, held)
+    used = {*kept.values(), *(end for ends in kept_trunk.values() for end in ends)}
+    next_port = dict.fromkeys(leaves, len(spines) + 1) | dict.fromkeys(spines, len(leaves) + 1)
+
+    def free_port(switch: str, wanted: int | None = None) -> tuple[str, str]:
+        """The wanted port of a switch, or the next free one behind those that are wanted."""
+        end = (switch, f"swp{wanted}")
+        while wanted is None or end in used:
+            wanted = next_port[switch]
+            next_port[switch] += 1
+            end = (switch, f"swp{wanted}")
+        used.add(end)
+        return end
+
+    node_rows: list[tuple[str, str, str, str]] = []
     for server, group, own in zip(servers, pair.tolist(), ports, strict=True):
         for link, port in enumerate(own):
-            end = kept.get((server, port))
-            if end is None:
-                leaf = leaves[(group * links_per_node + link % links_per_node) % len(leaves)]
-                while (leaf, f"swp{next_port[leaf]}") in used:
-                    next_port[leaf] += 1
-                end = (leaf, f"swp{next_port[leaf]}")
-                next_port[leaf] += 1
-            rows.append((server, port, *end))
-    a, ap, b, bp = (np.array(column, dtype=object) for column in zip(*rows, strict=True)) if rows else _no_ends()
-    node_part = _links("inband", "node-leaf", a, ap, b, bp, np.full(len(rows), -1))
+            leaf = leaves[(group * links_per_node + link % links_per_node) % len(leaves)]
+            node_rows.append((server, port, *(kept.get((server, port)) or free_port(leaf))))
+    trunk_rows: list[tuple[str, str, str, str]] = []
+    for i, leaf in enumerate(leaves, 1):
+        for j, spine in enumerate(spines, 1):
+            near, far = kept_trunk.get((leaf, spine)) or (free_port(leaf, j), free_port(spine, i))
+            trunk_rows.append((*near, *far))
+    parts = []
+    for stage, rows in (("node-leaf", node_rows), ("leaf-spine", trunk_rows)):
+        a, ap, b, bp = (np.array(column, dtype=object) for column in zip(*rows, strict=True)) if rows else _no_ends()
+        parts.append(_links("inband", stage, a, ap, b, bp, np.full(len(rows), -1)))
+    return pd.concat(parts, ignore_index=True)
 
-    leaf = np.repeat(np.arange(len(leaves)), len(spines))
-    spine = np.tile(np.arange(len(spines)), len(leaves))
-    numbered = np.array([f"swp{i + 1}" for i in range(max(len(leaves), len(spines)))], dtype=object)
-    up = numbered[spine]
-    for at, (place, uplink) in enumerate(zip(leaf.tolist(), up.tolist(), strict=True)):
-        switch = leaves[place]
-        if (switch, uplink) in used:
-            while (switch, f"swp{next_port[switch]}") in used:
-                next_port[switch] += 1
-            up[at] = f"swp{next_port[switch]}"
-            next_port[switch] += 1
-    trunk_part = _links(
-        "inband",
-        "leaf-spine",
-        np.array(leaves, dtype=object)[leaf],
-        up,
-        np.array(spines, dtype=object)[spine],
-        numbered[leaf],
-        np.full(len(leaf), -1),
-    )
-    return pd.concat([node_part, trunk_part], ignore_index=True)
+
+def _held_inband(
+    servers: list[str], leaves: list[str], spines: list[str], held: pd.DataFrame | None
+) -> tuple[dict[tuple[str, str], tuple[str, str]], dict[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]]]:
+    """In-band cables of an earlier plan whose devices are still there: {end at a server: end at a leaf} and
+    {(leaf, spine): both ends}. Of cables on one port the first stays.
+    """
+    nodes: dict[tuple[str, str], tuple[str, str]] = {}
+    trunk: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {}
+    if held is None:
+        return nodes, trunk
+    of_server, of_leaf, of_spine = set(servers), set(leaves), set(spines)
+    used: set[tuple[str, str]] = set()
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    for a, a_port, b, b_port in held[columns].itertuples(index=False, name=None):
+        near, far = (a, a_port), (b, b_port)
+        if {near, far} & used:
+            continue
+        if a in of_server and b in of_leaf:
+            nodes[near] = far
+        elif a in of_leaf and b in of_spine and (a, b) not in trunk:
+            trunk[a, b] = (near, far)
+        else:
+            continue
+        used |= {near, far}
+    return nodes, trunk
 
 
 def oob_access_count(ends: int, ports: int) -> int:
@@ -609,6 +620,7 @@ def oob_links(
         for port in usable[part]
     ]
     keys = list(zip(ends["device"], ends["port"], strict=True))
+    wanted = set(keys)
     kept: dict[tuple[str, str], tuple[str, str]] = {}
     kept_up: dict[tuple[str, str], tuple[str, str]] = {}
     if held is not None:
@@ -617,9 +629,10 @@ def oob_links(
             (a, ap): (b, bp)
             for a, ap, b, bp in zip(held["a_device"], held["a_port"], held["b_device"], held["b_port"], strict=True)
         }
-        kept = {end: slot for end, slot in stands.items() if slot in known}
-        kept_up = {end: slot for end, slot in stands.items() if slot[0] in above}
-    used = {kept[key] for key in keys if key in kept}
+        first = {slot: end for end, slot in reversed(stands.items())}
+        kept = {end: slot for slot, end in first.items() if slot in known and end in wanted}
+        kept_up = {end: slot for slot, end in first.items() if slot[0] in above}
+    used = set(kept.values())
     free: dict[str, deque[tuple[str, str]]] = {"": deque()}
     for slot, rack in slots:
         if slot not in used:

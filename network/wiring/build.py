@@ -65,6 +65,7 @@ def build(
     chosen = cabling.select_parts(cables["rate_gbps"], cables["length_m"].to_numpy(), table, allowed, group)
     cables[["medium", "part"]] = chosen
     cables["cable_id"] = cables["a_device"].astype(str) + ":" + cables["a_port"].astype(str)
+    findings += cabling.check_ports(cables)
     findings += cabling.check_reach(cables, table, site.media.reach_table)
     findings += cabling.check_cages(cables, at, table, site.media.reach_table)
     findings += cabling.check_known(cables, at, devices)

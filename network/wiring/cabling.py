@@ -82,6 +82,38 @@ def longest_reach(parts: pd.DataFrame, rate_gbps: float) -> float:
     return float(reach.max()) if len(reach) else 0.0
 
 
+def check_ports(cables: pd.DataFrame) -> list[Finding]:
+    """CABLE-PORT for each fabric in which a port has more than one cable: the first such port, and how many there are."""
+    ends = pd.concat(
+        pd.DataFrame(
+            {
+                "fabric": cables["fabric"],
+                "port": cables[f"{near}_device"] + ":" + cables[f"{near}_port"],
+                "far": cables[f"{far}_device"] + ":" + cables[f"{far}_port"],
+            }
+        )
+        for near, far in ("ab", "ba")
+    )
+    doubled = ends[ends["port"].duplicated(keep=False)]
+    findings = []
+    for fabric, rows in doubled.groupby("fabric", sort=True):
+        port = str(rows["port"].iloc[0])
+        far = ends.loc[ends["port"] == port, "far"].tolist()
+        findings.append(
+            finding(
+                "CABLE-PORT",
+                str(fabric),
+                limit=1,
+                limit_source="a port takes one cable",
+                ports=(port, *far),
+                cables=len(far),
+                words={"port": port, "ends": ", ".join(far)},
+                more_numbers={"ports": int(rows["port"].nunique())},
+            )
+        )
+    return findings
+
+
 def check_reach(cables: pd.DataFrame, table: pd.DataFrame, source: str) -> list[Finding]:
     """CABLE-REACH for each stage with cables that no part of their rate reaches: the longest one, and how many."""
     if not (cables["part"] == "").any():

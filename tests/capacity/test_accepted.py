@@ -1,6 +1,7 @@
 """The accepted state: what stands keeps its names, places, addresses and ports, and what is otherwise is said."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,28 @@ def test_random_growth_of_the_day_changes_nothing_that_stands(tmp_path: Path, pa
     new = build(grow(path, before, before + draw.randint(1, 80)))
     kept(old, new)
     assert_each_port_has_one_cable(new)
+
+
+def test_two_more_inband_spines_move_no_cable_and_give_no_port_twice(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8, more="inband: {spines: 2}\n")
+    old = accept(path)
+    path.write_text(path.read_text().replace("spines: 2", "spines: 4"))
+    new = build(load_site(path))
+    assert_each_port_has_one_cable(new)
+    columns = list(COLUMNS["cables"])
+    laid, now = (plan.cables.loc[plan.cables["fabric"] == "inband", columns] for plan in (old, new))
+    assert len(laid.merge(now, on=columns[1:])) == len(laid)
+    assert len(now) - len(laid) == 2 * old.site.inband.leaves
+
+
+def test_a_port_that_an_accepted_state_has_twice_is_given_once(tmp_path: Path) -> None:
+    old = accept(site_file(tmp_path, 8))
+    laid = old.cables.copy()
+    rows = laid.index[laid["fabric"].eq("oob") & laid["stage"].eq("bmc-oob")][:2]
+    laid.loc[rows[1], ["b_device", "b_port"]] = laid.loc[rows[0], ["b_device", "b_port"]]
+    new = build(old.site, baseline=replace(old, cables=laid))
+    assert_each_port_has_one_cable(new)
+    assert "CABLE-PORT" not in {one.id for one in new.findings}
 
 
 def test_without_a_change_the_plan_is_that_which_was_accepted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.sections.power import RackCircuit
 from inventory.site.whatif import changed
+from network.wiring import inband
 from tests.capacity.sites import variant
 from tests.findings import names, offers, only, values
 
@@ -212,6 +213,24 @@ def test_a_cage_whose_cables_would_need_two_plugs_is_named() -> None:
 def test_a_port_without_a_known_cage_is_a_warning_that_its_optics_are_a_guess() -> None:
     found = build(variant("b200-256-roce", inband={"leaf_model": "nvidia-sn5600"})).findings
     assert [(f.subject, f.severity) for f in found if f.id == "CABLE-CAGE-UNKNOWN"] == [("nvidia-sn5600", "warning")]
+
+
+def test_a_port_with_two_cables_is_an_error_of_its_fabric(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid = inband.inband_cables
+
+    def doubled(*arguments: Any) -> Any:
+        links, findings = laid(*arguments)
+        links.loc[links.index[0], ["b_device", "b_port"]] = links.loc[links.index[-1], ["b_device", "b_port"]]
+        return links, findings
+
+    site = variant("lab")
+    assert "CABLE-PORT" not in {f.id for f in build(site).findings}
+    monkeypatch.setattr(inband, "inband_cables", doubled)
+    plan = build(site)
+    found = only(plan, "CABLE-PORT", "inband")
+    last = plan.cables[plan.cables["fabric"] == "inband"].iloc[-1]
+    assert found.severity == "error"
+    assert names(found, f"{last['b_device']}:{last['b_port']}", f"{last['a_device']}:{last['a_port']}", 2)
 
 
 def first(key: str, site: Site) -> Finding:
