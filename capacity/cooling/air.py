@@ -15,6 +15,7 @@ from capacity.worst import ROUNDING
 from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
+from inventory.site.explain import is_confirmed
 from inventory.site.sections.cooling import AirUnits
 
 DEFAULT_RISE_K = 15.0
@@ -30,6 +31,9 @@ OPEN_AISLE_SOURCE = "5 to 6 kW a rack without containment: Data Center Frontier,
 """Densest rack that open aisles serve at the inlet temperatures of the class
 (https://datacenterfrontier.com/special-reports/article/11427230/voices-of-the-industry); more is possible where a computation
 of the aisles or a test shows it."""
+
+RACK_AIRFLOW = ("cooling", "air", "rack_air", "airflow_m3_s")
+"""What an aisle gives a rack: a judgement of this site where its file states or confirms it."""
 
 RECOMMENDED_DEWPOINT_C = (-9.0, 15.0)
 """Band of dew points at the inlet, C (ASHRAE TC 9.9, 5th edition)."""
@@ -239,25 +243,27 @@ def check_room_air(site: Site, air: Air, per_rack: pd.DataFrame) -> list[Finding
 
 def _check_open_aisles(site: Site, per_rack: pd.DataFrame) -> list[Finding]:
     """COOLING-OPEN-AISLES: an error where a rack is denser than open aisles serve and nobody has judged what an aisle gives it
-    (cooling.air.rack_air); else information. Rear doors take the heat before it reaches the aisle.
+    (cooling.air.rack_air); else information. Rear doors take the heat before it reaches the aisle. What a reference design
+    says of its own aisles judges nothing here until the site states or confirms it.
     """
     given = site.cooling.air
     if given is None or given.containment != "none":
         return []
+    judgement = given.rack_air if is_confirmed(site, RACK_AIRFLOW) else None
     heat_kw = float(per_rack["air_kw"].max()) if len(per_rack) else 0.0
-    dense = heat_kw > OPEN_AISLE_KW + ROUNDING and given.rack_air is None and given.kind != "rear_door"
+    dense = heat_kw > OPEN_AISLE_KW + ROUNDING and judgement is None and given.kind != "rear_door"
     return [
         finding(
             "COOLING-OPEN-AISLES",
             "cooling.air.containment",
-            case="dense" if dense else "judged" if given.rack_air is not None else "sparse",
+            case="dense" if dense else "judged" if judgement is not None else "sparse",
             severity="error" if dense else "info",
             limit=OPEN_AISLE_KW,
             limit_source=OPEN_AISLE_SOURCE,
             leakage_pct=given.leakage_pct,
             air_kw=round(heat_kw, 3),
             racks=float((per_rack["air_kw"] > OPEN_AISLE_KW + ROUNDING).sum()),
-            words={"judgement": given.rack_air.source if given.rack_air is not None else ""},
+            words={"judgement": judgement.source if judgement is not None else ""},
             remedies=[remedy({"cooling.air.containment": "hot"}), remedy(fix="judgement")] if dense else [],
         )
     ]
