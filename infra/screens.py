@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from capacity.accepted import Standing, changes
@@ -97,7 +96,7 @@ def show_lab(console: Console, devices: Mapping[str, Mapping[str, Any]]) -> None
 def show_faults(console: Console, faults: Mapping[str, Any]) -> None:
     """What `bringup lab fault` can break, with the targets that it takes."""
     rows = [
-        [name, escape(fault.usage), "configured" if fault.needs_software else "any", fault.text]
+        [name, fault.usage, "configured" if fault.needs_software else "any", fault.text]
         for name, fault in faults.items()
     ]
     console.print(table("Faults", "name", "targets", "lab", "what happens", rows=rows))

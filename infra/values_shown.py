@@ -5,20 +5,23 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from inventory.site.effective import Origin
 from inventory.site.explain import Told
 
 
 def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
-    """A table whose columns are text on the left and, from the first column named with a leading '#', numbers."""
+    """A table whose columns are text on the left and, from the first column named with a leading '#', numbers. Cells are shown
+    as they are: a list in brackets is no markup.
+    """
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
         made.add_column(
             column.removeprefix("#"), justify="right" if column.startswith("#") else "left", overflow="fold"
         )
     for row in rows:
-        made.add_row(*(str(cell) for cell in row))
+        made.add_row(*(Text(str(cell)) for cell in row))
     return made
 
 
@@ -53,11 +56,25 @@ def show_explained(console: Console, told: Told) -> None:
     console.print(f"What another value does: bringup explain SITE {told.key} --to VALUE", markup=False)
 
 
-def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]]) -> None:
-    """Values that come from reference designs and that nobody has confirmed."""
-    rows = [(key, plain(value), origin.design, origin.source) for key, value, origin in assumed]
+SHORT = 60
+"""Characters of a value in the list of all assumptions; `explain SITE KEY` shows it whole."""
+
+
+def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]], sizes: Sequence[str]) -> None:
+    """Values that come from reference designs and that nobody has confirmed, and the keys of such sizes."""
+    rows = [(key, _short(plain(value)), origin.design, origin.source) for key, value, origin in assumed]
     title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
     console.print(table(title, "key", "value", "design", "source", rows=rows))
+    if sizes:
+        console.print(
+            f"\n{len(sizes)} sizes are worked out, and settled by bringup accept or by the site file: {', '.join(sizes)}",
+            markup=False,
+            highlight=False,
+        )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else text[: SHORT - 1] + "…"
 
 
 def plain(value: Any) -> str:

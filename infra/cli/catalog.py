@@ -43,7 +43,7 @@ def run_catalog(arguments: argparse.Namespace) -> int:
             return OK
         file = known.paths.get(arguments.entry)
         shown_rows = [(one.key, one.value, one.source) for one in values]
-        console.print(table(str(file or arguments.entry), "key", "value", "source", rows=shown_rows), markup=False)
+        console.print(table(str(file or arguments.entry), "key", "value", "source", rows=shown_rows))
         return OK
     wanted = arguments.entry or ""
     entries = [one for one in listed(known) if wanted in one.id or wanted in one.what]

@@ -1,13 +1,16 @@
 """Verbs of the first minute: new writes a site file of a few lines, explain says where each value of a site comes from."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from infra.cli.common import OK, UsageError, add_site, add_verb, standard_console
 from inventory.paths import SITE_FILE, write_file
+
+T = TypeVar("T")
 
 
 def add(verbs: Any) -> None:
@@ -24,7 +27,10 @@ def add(verbs: Any) -> None:
     size.add_argument("--gpus", type=positive, metavar="N", help="GPUs")
     size.add_argument("--racks", type=positive, metavar="N", help="rack-scale systems, such as NVL72")
     new.add_argument(
-        "--power-kw", type=float, metavar="KW", help="what the grid gives; without it the plan works out what is needed"
+        "--power-kw",
+        type=kilowatts,
+        metavar="KW",
+        help="what the grid gives; without it the plan works out what is needed",
     )
     new.add_argument(
         "--power-code",
@@ -51,21 +57,31 @@ def add(verbs: Any) -> None:
 
 def positive(text: str) -> int:
     """A whole number of at least 1, for argparse."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a number of at least 1")
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of at least 1")
+    return int(text)
+
+
+def kilowatts(text: str) -> float:
+    """A number above 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of kilowatts, more than 0")
     return value
 
 
 def run_new(arguments: argparse.Namespace) -> int:
     from inventory.site import parse_site
-    from inventory.site.new import NewSiteError, Wanted, gpu_names, site_text
+    from inventory.site.new import NewSiteError, Wanted, site_text
 
     folder: Path = arguments.dir or Path(arguments.name)
     path = folder / SITE_FILE
     if path.exists():
         raise UsageError(f"{path} exists, and is left as it is; choose another name, or --dir")
-    ask_for_the_rest(arguments, gpu_names())
+    ask_for_the_rest(arguments)
     wanted = Wanted(
         arguments.name,
         arguments.gpu,
@@ -87,39 +103,78 @@ def run_new(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def ask_for_the_rest(arguments: argparse.Namespace, gpus: Sequence[str]) -> None:
-    """Ask on a terminal for what the options do not say; UsageError where there is nobody to ask."""
-    questions: list[tuple[str, str, Callable[[str], Any]]] = [
-        ("gpu", f"GPU ({', '.join(gpus)})", str),
-        ("fabric", "Fabric (ib or roce)", str),
-        ("servers", "GPU servers", positive),
-    ]
-    if arguments.gpus or arguments.racks:
-        questions.pop()
-    missing = [question for question in questions if getattr(arguments, question[0]) is None]
-    if missing and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        names = ", ".join(f"--{name}" for name, _, _ in missing)
+def ask_for_the_rest(arguments: argparse.Namespace) -> None:
+    """Ask on a terminal for what the options do not say, again after an answer that cannot be taken. UsageError where nobody
+    can be asked, or nobody answers.
+    """
+    from inventory.site.new import designs_of, gpu_named, gpu_names, rack_scale
+
+    sized = arguments.servers or arguments.gpus or arguments.racks
+    missing = [f"--{name}" for name in ("gpu", "fabric") if getattr(arguments, name) is None]
+    missing += [] if sized else ["--servers"]
+    if not missing:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        names = ", ".join(missing)
         raise UsageError(f"say {names}: bringup new NAME --gpu h100 --servers 64 --fabric ib --power-kw 1200")
-    for name, text, kind in missing:
-        answer = input(f"{text}: ").strip()
+    if arguments.gpu is None:
+        arguments.gpu = answer(f"GPU ({', '.join(gpu_names())})", gpu_named)
+    designs = designs_of(gpu_named(arguments.gpu))
+    if arguments.fabric is None:
+        fabrics = sorted({fabric for fabric, _ in designs})
+        arguments.fabric = (
+            fabrics[0] if len(fabrics) == 1 else answer(f"Fabric ({' or '.join(fabrics)})", one_of(fabrics))
+        )
+    if not sized:
+        in_racks = all(rack_scale(slug) for slug in designs.values())
+        setattr(
+            arguments,
+            "racks" if in_racks else "servers",
+            answer("Racks of the rack-scale system" if in_racks else "GPU servers", positive),
+        )
+    if arguments.power_kw is None:
+        arguments.power_kw = answer(
+            "What the grid gives, kW (Enter: the plan works out what is needed)",
+            lambda text: kilowatts(text) if text else None,
+        )
+
+
+def answer(question: str, read: Callable[[str], T]) -> T:
+    """The first answer that can be read. UsageError where the input ends."""
+    from inventory.site.new import NewSiteError
+
+    while True:
         try:
-            setattr(arguments, name, kind(answer))
-        except (ValueError, argparse.ArgumentTypeError):
-            raise UsageError(f"{answer!r} is no answer to: {text}") from None
-    if arguments.fabric not in ("ib", "roce"):
-        raise UsageError(f"--fabric {arguments.fabric}: ib or roce")
+            return read(input(f"{question}: ").strip())
+        except EOFError:
+            raise UsageError("the answers ended too early, and nothing is written") from None
+        except (argparse.ArgumentTypeError, NewSiteError) as error:
+            print(error)
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Reads one of some words, in capital letters too."""
+
+    def read(text: str) -> str:
+        if text.lower() not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r}: {' or '.join(choices)}")
+        return text.lower()
+
+    return read
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
     from infra.values_shown import show_assumptions, show_explained
     from inventory.site import load_site
-    from inventory.site.explain import assumptions, explain
+    from inventory.site.explain import assumptions, explain, unconfirmed
 
     if arguments.to:
         return compare_values(arguments.site, arguments.key, arguments.to)
     site = load_site(arguments.site)
     if arguments.key is None:
-        show_assumptions(standard_console(), list(assumptions(site)))
+        sized = site.effective.sized()
+        sizes = [".".join(map(str, one)) for one in unconfirmed(site) if one in sized]
+        show_assumptions(standard_console(), list(assumptions(site)), sizes)
         return OK
     path = tuple(arguments.key.split("."))
     shown = {".".join(map(str, size)) for size in site.effective.sized() if size[: len(path)] == path}

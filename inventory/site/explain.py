@@ -20,7 +20,7 @@ from inventory.site.effective import Origin
 from inventory.site.loading import Site, SiteError
 from inventory.site.messages import nearest
 from inventory.site.model import SiteModel
-from inventory.site.references import Span, at
+from inventory.site.references import NAMED_LISTS, Span, at, entry_name
 from inventory.site.yaml_source import Path, Problem
 
 READERS = ("capacity", "network", "validation", "infra", "playbooks", "inventory/delivered", "inventory/imports")
@@ -64,20 +64,19 @@ def explain(site: Site, key: str) -> Told:
         )
     if value is None:
         value = field.default if field is not None and not field.is_required() else None
-    values = {".".join(map(str, (*path, *inner))): leaf for inner, leaf in _flat(value)}
-    origins = {name: origin_of(site, tuple(name.split("."))) for name in values}
+    flat = {".".join(map(str, inner)): (inner, leaf) for inner, leaf in _flat(value, path)}
     ids = findings_of(key)
     steps = sorted({one for id_ in ids for one in registry()[id_].related})
     return Told(
         key=key,
-        values=values,
-        origins=origins,
+        values={name: leaf for name, (_, leaf) in flat.items()},
+        origins={name: origin_of(site, inner) for name, (inner, _) in flat.items()},
         meaning=(field.description or "") if field is not None else "",
         span=site.effective.spans.get(key),
         findings=ids,
         steps=tuple(steps),
         read_by=readers(path),
-        confirmed=all(is_confirmed(site, tuple(name.split("."))) for name in values),
+        confirmed=all(is_confirmed(site, inner) for inner, _ in flat.values()),
     )
 
 
@@ -160,10 +159,14 @@ def _field_at(path: Path) -> Any:
     return field
 
 
-def _flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _flat(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Path and value of what stands at or below a path, one by one: entries of lists that are joined by names too."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _flat(inner, (*path, key))
+    elif isinstance(value, tuple) and value and path in NAMED_LISTS:
+        for entry in value:
+            yield from _flat(entry, (*path, entry_name(path, entry)))
     else:
         yield path, value
 

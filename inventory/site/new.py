@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inventory.catalog import Catalog, load_catalog
 from inventory.site.effective import complete, offers
 from inventory.site.messages import nearest
-from inventory.site.references import at, reference
+from inventory.site.references import at, joined, reference
 
 IEC_DESIGNS = {"rpp": "iec-400v", "busway": "iec-400v-busway"}
 """Design of 400/230 V by the kind of panels of the design in whose place it distributes power."""
@@ -43,31 +43,46 @@ def gpu_names() -> list[str]:
     return sorted({gpu for gpu, _, _ in offers()})
 
 
-def design_of(wanted: Wanted) -> str:
-    """The slug of the reference design; NewSiteError names those that there are."""
-    gpu = wanted.gpu.lower()
+def gpu_named(text: str) -> str:
+    """The GPU that somebody wrote; NewSiteError names the nearest, and those that there are."""
+    gpu = text.lower()
     if gpu not in gpu_names():
         near = nearest(gpu, gpu_names())
         raise NewSiteError(
-            f"no reference design for the GPU {wanted.gpu}; "
+            f"no reference design for the GPU {text or '(none given)'}; "
             + (f"nearest: {near}; " if near else "")
             + f"there are designs for {', '.join(gpu_names())}"
         )
-    fitting = {
-        (fabric, cooling): slug
-        for (one, fabric, cooling), slug in offers().items()
-        if one == gpu and fabric == wanted.fabric and wanted.cooling in ("", cooling)
-    }
+    return gpu
+
+
+def designs_of(gpu: str) -> dict[tuple[str, str], str]:
+    """Designs of a GPU: fabric and cooling -> slug."""
+    return {(fabric, cooling): slug for (one, fabric, cooling), slug in offers().items() if one == gpu}
+
+
+def rack_scale(slug: str) -> bool:
+    """Whether the servers of a design are trays of a rack-scale system."""
+    return at(joined([slug]).value, ("server", "system")) is not None
+
+
+def design_of(wanted: Wanted) -> str:
+    """The slug of the reference design; NewSiteError names those that there are."""
+    gpu = gpu_named(wanted.gpu)
+    designs = designs_of(gpu)
+    fitting = [
+        slug
+        for (fabric, cooling), slug in designs.items()
+        if fabric == wanted.fabric and wanted.cooling in ("", cooling)
+    ]
     if not fitting:
-        have = ", ".join(
-            f"--fabric {f} --cooling {c} ({slug})" for (g, f, c), slug in sorted(offers().items()) if g == gpu
-        )
+        have = ", ".join(f"--fabric {f} --cooling {c} ({slug})" for (f, c), slug in sorted(designs.items()))
         asked = f"--fabric {wanted.fabric}" + (f" --cooling {wanted.cooling}" if wanted.cooling else "")
         raise NewSiteError(
             f"no reference design for {gpu} with {asked}; there is {have}. Another combination: take the nearest design, and "
             "write what differs in the site file"
         )
-    return next(iter(fitting.values()))
+    return fitting[0]
 
 
 def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:

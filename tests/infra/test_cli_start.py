@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,21 +53,70 @@ def test_new_says_which_options_are_missing_where_nobody_can_be_asked(capsys: py
     assert "--gpu h100 --servers 64" in said
 
 
-def test_new_asks_on_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(["gb300", "ib"])
-    asked: list[str] = []
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, answers: Sequence[str]) -> list[str]:
+    """Answers that somebody types at a terminal, and then ends the input; returns the questions, as they are asked."""
+    left, asked = list(answers), list[str]()
 
     def answer(text: str) -> str:
         asked.append(text)
-        return next(answers)
+        if not left:
+            raise EOFError
+        return left.pop(0)
 
     monkeypatch.setattr("builtins.input", answer)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert cli.main(["new", "hall-2", "--racks", "8"]) == OK
-    assert load_site("hall-2/site.yaml").server.count == 144
-    assert len(asked) == 2
+    return asked
+
+
+def test_new_asks_on_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = on_a_terminal(monkeypatch, ["h100", "ib", "64", "1200"])
+    assert cli.main(["new", "hall-2"]) == OK
+    site = load_site("hall-2/site.yaml")
+    assert site.server.count == 64
+    assert at(site.effective.value, ("electrical", "utility", "firm_mva")) == 1.2
     assert "gb300" in asked[0]
+    assert len(asked) == 4
+
+
+def test_new_asks_for_racks_of_a_rack_scale_system_and_for_no_fabric_where_there_is_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = on_a_terminal(monkeypatch, ["gb300", "8", ""])
+    assert cli.main(["new", "hall-2"]) == OK
+    site = load_site("hall-2/site.yaml")
+    assert site.server.count == 144
+    assert "electrical.utility.firm_mva" in site.effective.open
+    assert asked[1].startswith("Racks")
+    assert len(asked) == 3
+
+
+def test_new_asks_again_after_an_answer_that_it_cannot_take(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = on_a_terminal(monkeypatch, ["h10", "H100", "IB", "many", "64", "no", ""])
+    assert cli.main(["new", "hall-2"]) == OK
+    assert load_site("hall-2/site.yaml").server.count == 64
+    assert len(asked) == 7
+    said = capsys.readouterr().out
+    assert "nearest: h100" in said
+    assert "a whole number of at least 1" in said
+    assert "more than 0" in said
+
+
+def test_new_writes_nothing_where_the_answers_end(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_a_terminal(monkeypatch, ["h100"])
+    assert cli.main(["new", "hall-2"]) == CANNOT
+    assert "nothing is written" in capsys.readouterr().err
+    assert not Path("hall-2").exists()
+
+
+def test_new_asks_nothing_where_the_options_say_all(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = on_a_terminal(monkeypatch, [])
+    assert cli.main(["new", "hall-2", "--gpu", "gb300", "--fabric", "ib", "--racks", "8"]) == OK
+    assert not asked
 
 
 @pytest.mark.parametrize(
@@ -95,6 +145,31 @@ def test_explain_without_a_key_lists_what_is_not_confirmed(here: Path, capsys: p
     (here / SITE_FILE).write_text(text_of("h100"))
     assert cli.main(["explain", SITE_FILE]) == OK
     assert "are not confirmed for this site" in " ".join(capsys.readouterr().out.split())
+
+
+def test_explain_shows_lists_of_words(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / SITE_FILE).write_text(text_of("h100"))
+    assert cli.main(["explain", SITE_FILE, "based_on"]) == OK
+    assert "[dgx-superpod-h100]" in capsys.readouterr().out
+
+
+def test_explain_without_a_key_has_lines_that_can_be_read_in_a_pipe(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / SITE_FILE).write_text(text_of("h100"))
+    assert cli.main(["explain", SITE_FILE]) == OK
+    assert max(len(line.rstrip()) for line in capsys.readouterr().out.splitlines()) < 400
+
+
+def test_explain_without_a_key_names_the_sizes_that_nobody_has_accepted(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / SITE_FILE).write_text(text_of("h100"))
+    assert cli.main(["explain", SITE_FILE]) == OK
+    said = capsys.readouterr().out
+    assert "room.rows" in said
+    assert "electrical.transformers" in said
+    assert "bringup accept" in said
 
 
 @pytest.mark.parametrize("key", ["room", "electrical.transformers.kva"])

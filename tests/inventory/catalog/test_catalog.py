@@ -39,6 +39,32 @@ def test_every_number_has_a_source(folder: str) -> None:
     assert unsourced == []
 
 
+SPEAKS_OF = {
+    "bringup.air_fraction": r"\bair\b|heat",
+    "bringup.cores": r"core|figure",
+    "bringup.cpus": r"processor|Intel|CPU|figure",
+    "bringup.gpus": r"GPU|OAM",
+    "bringup.inlet_c": r"\d C\b|environmental|DGX H100",
+    "bringup.memory_gib": r"memory|TB|GB|figure",
+    "bringup.nic_slot": r"slot|PCIe|cards",
+    "bringup.power.measured_w": r"% of the nameplate|measured|training",
+    "bringup.power.nameplate_w": r"\d k?W\b",
+    "power-ports": r"nameplate|suppl|cord|inlet",
+}
+"""What the source of a figure has to speak of, so that texts of neighbouring keys are not interchanged."""
+ALONE = [one for one in DEVICES if one.bringup.gpus and one.bringup.psu and not one.slug.startswith("lab-")]
+"""GPU servers with supplies of their own."""
+
+
+@pytest.mark.parametrize("device", ALONE, ids=lambda device: device.slug)
+def test_a_source_of_a_server_speaks_of_its_figure(device: DeviceType) -> None:
+    strange = {
+        key: text for key, text in device.sources.items() if key in SPEAKS_OF and not re.search(SPEAKS_OF[key], text)
+    }
+    assert not strange
+    assert not [key for key, text in device.sources.items() if len(text.split()) < 2]
+
+
 def test_every_media_part_and_connector_has_a_source() -> None:
     assert all(part.source for table in CATALOG.media_tables.values() for part in table.parts)
     assert all(connector.source for connector in CATALOG.connectors.values())

@@ -52,6 +52,13 @@ def test_a_section_lists_its_leaves_with_an_origin_each() -> None:
     assert {told.origins[key].kind for key in ("fabric.kind", "fabric.radix")} == {"reference", "catalogue"}
 
 
+def test_a_list_that_is_joined_by_names_says_the_origin_of_each_entry() -> None:
+    told = explain(first_site("h100"), "service_nodes")
+    assert told.values["service_nodes.controller.count"] == 3
+    assert {origin.kind for origin in told.origins.values()} == {"reference"}
+    assert not told.confirmed
+
+
 def test_a_key_that_nobody_sets_has_the_default_of_the_schema() -> None:
     told = explain(load_site("h100-1000-ib"), "purchase.spares.share_pct")
     assert told.meaning
