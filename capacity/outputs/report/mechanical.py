@@ -22,6 +22,8 @@ from capacity.space.hall import rack_depth_m
 
 WALL_DEPTH_M = 1.2
 """Depth that room units are drawn with; the site gives only their width."""
+DIMENSIONS_PX = 176
+"""Width of the strip beside the floor plan that holds the dimensions across its rows."""
 PICTURE_STYLE = """
 .m-box { fill: var(--panel); stroke: var(--soft); stroke-width: 1.2 }
 .m-name { font-weight: 600; font-size: 12px; text-anchor: middle }
@@ -170,34 +172,50 @@ def floor_plan(plan: Plan) -> str:
     five = 5 * scale
     body.append(svg.element("path", d=svg.segments([(left, height - 12, left + five, height - 12)]), cls="m-axis"))
     body.append(svg.text(left + five + 6, height - 8, "5 m", cls="m-soft"))
-    body += _dimensions(plan, at, length, rows, depth)
+    body += _dimensions(plan, at, length, rows, depth, width)
     return svg.picture(
-        width, height, f"Floor plan of {plan.site.name} with aisles, zones and cooling units", body, "mechanical"
+        width + DIMENSIONS_PX,
+        height,
+        f"Floor plan of {plan.site.name} with aisles, zones and cooling units",
+        body,
+        "mechanical",
     )
 
 
 def _dimensions(
-    plan: Plan, at: Callable[[float, float], tuple[float, float]], length: float, rows: int, depth: float
+    plan: Plan,
+    at: Callable[[float, float], tuple[float, float]],
+    length: float,
+    rows: int,
+    depth: float,
+    beside: float,
 ) -> list[str]:
-    """Dimension lines in metres: length of a row and rack place above the first row, depth of a rack and pitch of the rows beside
-    it, and the hall.
+    """Dimension lines in metres: rack place and length of a row above the first row; depth of a rack, width of an aisle and pitch
+    of the rows in the strip on the right, which begins at x `beside`; and the hall.
     """
     room = plan.site.room
+    over = -depth / 2
     spans = [
-        ((0.0, -depth / 2 - 0.25), (length, -depth / 2 - 0.25), f"row {length:.2f} m"),
-        ((0.0, -depth / 2 - 0.1), (room.rack_pitch_m, -depth / 2 - 0.1), f"place {room.rack_pitch_m:.2f} m"),
-        ((length + 0.5, -depth / 2), (length + 0.5, depth / 2), f"rack {depth:.2f} m"),
+        (*at(0.0, over), *at(length, over), (0.0, -18.0), f"row {length:.2f} m"),
+        (*at(0.0, over), *at(room.rack_pitch_m, over), (0.0, -7.0), f"place {room.rack_pitch_m:.2f} m"),
     ]
+    near, far = (beside + 12 - at(0.0, 0.0)[0], 0.0), (beside + 96 - at(0.0, 0.0)[0], 0.0)
+    spans.append((*at(0.0, over), *at(0.0, -over), near, f"rack {depth:.2f} m"))
     if rows > 1:
-        spans.append(((length + 1.0, 0.0), (length + 1.0, room.row_pitch_m), f"pitch {room.row_pitch_m:.2f} m"))
+        aisle = room.row_pitch_m - depth
+        spans.append((*at(0.0, -over), *at(0.0, -over + aisle), near, f"aisle {aisle:.2f} m"))
+        spans.append((*at(0.0, 0.0), *at(0.0, room.row_pitch_m), far, f"pitch {room.row_pitch_m:.2f} m"))
     lines, body = [], []
-    for start, end, words in spans:
-        (x1, y1), (x2, y2) = at(*start), at(*end)
+    for x1, y1, x2, y2, (right, down), words in spans:
+        (x1, x2), (y1, y2) = (x1 + right, x2 + right), (y1 + down, y2 + down)
         tick = (0.0, 3.0) if y1 == y2 else (3.0, 0.0)
         lines.append((x1, y1, x2, y2))
         lines += [(x - tick[0], y - tick[1], x + tick[0], y + tick[1]) for x, y in ((x1, y1), (x2, y2))]
-        place = (x2 + 6, y1 + 3.5) if y1 == y2 else (x1 + 6, (y1 + y2) / 2 + 3.5)
-        body.append(svg.text(*place, words, cls="m-soft"))
+        if words.startswith("row "):
+            body.append(svg.text(x2 - 4, y1 - 4, words, cls="m-soft m-end"))
+        else:
+            place = (x2 + 6, y1 + 3.5) if y1 == y2 else (x1 + 6, (y1 + y2) / 2 + 3.5)
+            body.append(svg.text(*place, words, cls="m-soft"))
     if room.length_m is not None and room.width_m is not None:
         x, y = at((length - room.length_m) / 2, ((room.rows - 1) * room.row_pitch_m - room.width_m) / 2)
         body.append(svg.text(x + 4, y + 12, f"hall {room.length_m:.2f} x {room.width_m:.2f} m", cls="m-soft"))

@@ -12,6 +12,7 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents.installation import documents, fabric_failures
+from capacity.outputs.report.mechanical import floor_plan
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from tests.plans import plan_of
@@ -278,6 +279,33 @@ def test_the_floor_plan_has_dimensions_in_metres(name):
     assert f"place {room.rack_pitch_m:.2f} m" in drawn
     assert f"hall {room.length_m:.2f} x {room.width_m:.2f} m" in drawn
     assert (f"pitch {room.row_pitch_m:.2f} m" in drawn) == (room.rows > 1)
+
+
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_no_dimension_of_the_floor_plan_lies_on_a_unit_a_rack_or_other_words(name):
+    """Words of 10 px are taken as 6 px a letter wide."""
+    plan = plan_of(name)
+    drawn = ElementTree.fromstring(floor_plan(plan))
+    boxes = [
+        (float(r.get("x")), float(r.get("y")), float(r.get("width")), float(r.get("height")))
+        for r in drawn.iter("rect")
+        if r.get("class") in ("m-unit", "m-rack", "m-panel")
+    ]
+    words = {}
+    for one in drawn.iter("text"):
+        wide, right = 6.0 * len(one.text or ""), float(one.get("x"))
+        shift = {"m-end": wide, "m-mid": wide / 2}.get((one.get("class") or "").split()[-1], 0.0)
+        words[one.text, right, one.get("y")] = (right - shift, float(one.get("y")) - 8, wide, 9.0)
+    dimensions = {
+        key: box for key, box in words.items() if re.fullmatch(r"(row|place|rack|aisle|pitch) [\d.]+ m", key[0])
+    }
+    assert len(dimensions) == (5 if plan.site.room.rows > 1 else 3)
+    across = float(drawn.get("viewBox").split()[2])
+    for key, (x, y, wide, tall) in dimensions.items():
+        assert x >= 0, key
+        assert x + wide <= across, key
+        for ox, oy, owide, otall in [*boxes, *(box for other, box in words.items() if other != key)]:
+            assert x + wide <= ox or ox + owide <= x or y + tall <= oy or oy + otall <= y, key
 
 
 def test_what_a_lost_switch_leaves_of_the_fabric_is_listed_by_kind():
