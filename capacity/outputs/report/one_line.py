@@ -3,9 +3,11 @@
 In: a plan with the frame `elements`. Out: an SVG, for the report or as a file of its own. A column a transformer; feeds
 side by side; below each UPS block its panels as one box. Above COLUMNS trains a feed shows its first ones and says how
 many are like them. Numbers beside a symbol: load and worst load in percent of its limit. Lines that carry nothing in the
-normal state are dashed. Small squares are breakers; the feeder of the panels has its size and length beside it.
+normal state are dashed. Small squares are breakers; the feeder of the panels has its size and length beside it, and the
+circuits of the racks the sizes of their breakers and conductors.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +16,13 @@ from capacity.outputs.report import svg
 
 COLUMNS = 24
 """Columns of the whole picture at most."""
+LEGEND = (
+    "Small squares: breakers. Dashed: carries nothing in the normal state.",
+    "51 / 86 %: load and worst load in any single failure, of the limit.",
+    "13/65 kA: fault level, and what the gear is rated for.",
+)
+LEGEND_PX = 12
+"""Height of a line of the legend below the picture."""
 WIDTH, EDGE, GAP, PAGE = 116, 128, 30, 1320
 Y = {
     "utility": 34,
@@ -145,14 +154,24 @@ def draw(plan: Plan) -> str:
     drawn = [svg.element("style", STYLE)]
     for number, body in enumerate(strips):
         drawn.append(svg.element("g", body, transform=f"translate(0 {height * number})"))
-    return svg.picture(total, height * len(strips), f"One-line diagram of {plan.site.name}", drawn, cls="one-line")
+    drawn += _legend(height * len(strips))
+    tall = height * len(strips) + LEGEND_PX * len(LEGEND)
+    return svg.picture(total, tall, f"One-line diagram of {plan.site.name}", drawn, cls="one-line")
+
+
+def _legend(y: float) -> list[str]:
+    """What the signs mean, from `y` down."""
+    return [svg.text(4, y + LEGEND_PX * n + 8, line, cls="ol-soft") for n, line in enumerate(LEGEND)]
 
 
 def pages(plan: Plan) -> list[str]:
     """The same, a picture for each strip of feeds: on A3 its letters are 3 mm high, however many feeds there are."""
     strips, total, height = _strips(plan)
-    title = f"One-line diagram of {plan.site.name}"
-    return [svg.picture(total, height, title, [svg.element("style", STYLE), body], cls="one-line") for body in strips]
+    title, tall = f"One-line diagram of {plan.site.name}", height + LEGEND_PX * len(LEGEND)
+    return [
+        svg.picture(total, tall, title, [svg.element("style", STYLE), body, *_legend(height)], cls="one-line")
+        for body in strips
+    ]
 
 
 def _strips(plan: Plan) -> tuple[list[str], float, float]:
@@ -212,9 +231,11 @@ def _grid(pen: _Pen, supply: _Supply, entries: list[tuple[str, float, float]]) -
         )
         for x, width in mine:
             pen.wires.append((x + width / 2, level, x + width / 2, pen.y["intake"]))
+            pen.breaker(x + width / 2, pen.y["intake"] - 14)
         for x, width in others:
             shifted = x + width / 2 + 10 + 6 * number
             pen.idle.append((shifted, level, shifted, pen.y["intake"]))
+            pen.breaker(shifted, pen.y["intake"] - 14)
 
 
 class _Feed:
@@ -278,6 +299,7 @@ def _draw_feed(pen: _Pen, supply: _Supply, feed: _Feed, left: float) -> None:
         for number in range(len(feed.shown)):
             at = over + WIDTH * number + 14
             pen.idle.append((at, pen.y["reserve"], at, pen.y["switchboard"]))
+            pen.breaker(at, pen.y["switchboard"] - 25)
         end += WIDTH
     if feed.plants:
         row = feed.plants[0]
@@ -289,9 +311,11 @@ def _draw_feed(pen: _Pen, supply: _Supply, feed: _Feed, left: float) -> None:
         text, cls = _load(row)
         pen.words(end + 16, pen.y["plant"] - 50, f"{len(feed.sets)} x {feed.sets[0].rating:,.0f} kW", "ol-name")
         pen.words(end + 16, pen.y["plant"] - 38, text, cls)
+        pen.breaker(end, pen.y["plant"] - 18)
         for number in range(len(feed.columns)):
             at = over + WIDTH * number + 22
             pen.idle.append((at, pen.y["plant"], at, pen.y["switchboard"]))
+            pen.breaker(at, pen.y["switchboard"] - 14)
 
 
 def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
@@ -314,6 +338,7 @@ def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
     if not ups:
         row = cooling[0]
         pen.wires.append((x, pen.y["switchboard"], x, pen.y["ups"] - 12))
+        pen.breaker(x, pen.y["ups"] - 22)
         pen.box(x - 26, pen.y["ups"] - 12, 64, 26, _tip(row), "ol-box")
         pen.words(x - 20, pen.y["ups"] - 1, "Cooling", "ol-name")
         pen.words(x - 20, pen.y["ups"] + 10, f"{row.load_kw:,.0f} kW")
@@ -361,6 +386,16 @@ def _train(pen: _Pen, supply: _Supply, board: str, x: float) -> None:
     pen.words(x - 21, pen.y["panel"] + 20, text, cls)
     pen.wires.append((x, pen.y["panel"] + 26, x, pen.y["rack"] - 12))
     pen.breaker(x, pen.y["rack"] - 18)
+    if electrical is not None:
+        pen.words(x + 7, pen.y["rack"] - 14, electrical.rack_conductor.size)
     racks = len({supply.racks[row.name] for row in circuits if row.name in supply.racks})
-    pen.words(x - 26, pen.y["rack"] + 2, f"{len(circuits)} circuits", "ol-name")
-    pen.words(x - 26, pen.y["rack"] + 13, f"{racks} racks, {max((row.rating for row in circuits), default=0):g} A")
+    pen.words(x - 26, pen.y["rack"] + 2, f"{len(circuits)} circuits, {racks} racks", "ol-name")
+    pen.words(x - 26, pen.y["rack"] + 13, breakers_by_size([row.rating for row in circuits]))
+
+
+def breakers_by_size(ratings: list[float]) -> str:
+    """'60 A', or '15x60, 3x20 A' where breakers differ: how many of each size, the largest first."""
+    counts = sorted(Counter(ratings).items(), reverse=True)
+    if len(counts) == 1:
+        return f"{counts[0][0]:g} A"
+    return ", ".join(f"{count}x{rating:g}" for rating, count in counts) + " A" if counts else ""

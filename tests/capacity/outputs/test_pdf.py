@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from collections import Counter
 
 import pytest
 
@@ -11,6 +12,7 @@ from capacity.outputs.documents import power as electrical
 from capacity.outputs.pdf import _each, prints
 from capacity.outputs.report import one_line, sheets
 from inventory.site import load_site
+from inventory.site.whatif import changed
 from tests.plans import plan_of
 
 
@@ -91,3 +93,30 @@ def test_the_one_line_diagram_shows_breakers_and_the_feeders_of_the_panels() -> 
     assert electrical.panels.feeder.size in drawn
     boards = drawn.count('width="7"')
     assert boards >= 4 * int((plan.elements["kind"] == "switchboard").sum() // 2)
+
+
+def test_the_one_line_diagram_counts_the_rack_breakers_of_each_size() -> None:
+    """Racks of switches and of storage have smaller breakers than those of servers; the largest alone stood for all."""
+    plan = build(changed("b200-256-roce", ["power.network_circuit.breaker_a=30", "power.storage_circuit.breaker_a=20"]))
+    texts = re.findall(r">(?:\d+x)?\d+(?:, \d+x\d+)* A<", one_line.draw(plan))
+    drawn = Counter()
+    for text in texts:
+        for part in text.strip("><").removesuffix(" A").split(", "):
+            count, _, size = part.rpartition("x")
+            drawn[float(size)] += int(count)
+    assert drawn == Counter(plan.circuits["breaker_a"].tolist())
+    assert len(drawn) == 3
+
+
+def test_every_source_and_every_feeder_of_the_one_line_diagram_has_its_breaker() -> None:
+    plan = plan_of("b200-256-roce")
+    drawn, kinds = one_line.draw(plan), plan.elements["kind"].value_counts()
+    trains = int((plan.elements["kind"] == "ups").sum())
+    entries = sum(
+        1 + len([other for other in row.split("; ") if other])
+        for row in plan.elements.loc[plan.elements["kind"] == "intake", "alternates"]
+    )
+    boards = int(kinds["switchboard"])
+    # into each intake; above and below each transformer, below each board, behind its UPS, at its racks; generators to boards
+    assert drawn.count('width="7"') == entries + 2 * boards + boards + 2 * trains + kinds["generators"] + boards
+    assert all(line in drawn for line in one_line.LEGEND)
