@@ -287,20 +287,20 @@ def test_no_dimension_of_the_floor_plan_lies_on_a_unit_a_rack_or_other_words(nam
     plan = plan_of(name)
     drawn = ElementTree.fromstring(floor_plan(plan))
     boxes = [
-        (float(r.get("x")), float(r.get("y")), float(r.get("width")), float(r.get("height")))
-        for r in drawn.iter("rect")
-        if r.get("class") in ("m-unit", "m-rack", "m-panel")
+        tuple(float(box.attrib[side]) for side in ("x", "y", "width", "height"))
+        for box in drawn.iter("rect")
+        if box.get("class") in ("m-unit", "m-rack", "m-panel")
     ]
     words = {}
     for one in drawn.iter("text"):
-        wide, right = 6.0 * len(one.text or ""), float(one.get("x"))
-        shift = {"m-end": wide, "m-mid": wide / 2}.get((one.get("class") or "").split()[-1], 0.0)
-        words[one.text, right, one.get("y")] = (right - shift, float(one.get("y")) - 8, wide, 9.0)
-    dimensions = {
-        key: box for key, box in words.items() if re.fullmatch(r"(row|place|rack|aisle|pitch) [\d.]+ m", key[0])
-    }
+        said, x, y = one.text or "", float(one.attrib["x"]), float(one.attrib["y"])
+        wide = 6.0 * len(said)
+        shift = {"m-end": wide, "m-mid": wide / 2}.get(one.get("class", "").split(" ")[-1], 0.0)
+        words[said, x, y] = (x - shift, y - 8, wide, 9.0)
+    measured = re.compile(r"(row|place|rack|aisle|pitch) [\d.]+ m")
+    dimensions = {key: box for key, box in words.items() if measured.fullmatch(key[0])}
     assert len(dimensions) == (5 if plan.site.room.rows > 1 else 3)
-    across = float(drawn.get("viewBox").split()[2])
+    across = float(drawn.attrib["viewBox"].split()[2])
     for key, (x, y, wide, tall) in dimensions.items():
         assert x >= 0, key
         assert x + wide <= across, key

@@ -99,7 +99,7 @@ def test_the_one_line_diagram_counts_the_rack_breakers_of_each_size() -> None:
     """Racks of switches and of storage have smaller breakers than those of servers; the largest alone stood for all."""
     plan = build(changed("b200-256-roce", ["power.network_circuit.breaker_a=30", "power.storage_circuit.breaker_a=20"]))
     texts = re.findall(r">(?:\d+x)?\d+(?:, \d+x\d+)* A<", one_line.draw(plan))
-    drawn = Counter()
+    drawn: Counter[float] = Counter()
     for text in texts:
         for part in text.strip("><").removesuffix(" A").split(", "):
             count, _, size = part.rpartition("x")
