@@ -135,13 +135,16 @@ COMPUTE_PKEY_INDEX = "1"
 """Place of the compute partition's key in a port's table: opensm puts the default partition's first."""
 
 
-def nccl_settings(server: DeviceType, partitioned: bool) -> dict[str, str]:
+def nccl_settings(server: DeviceType, partitioned: bool, traffic_class: int | None = None) -> dict[str, str]:
     """What /etc/nccl.conf must say on a server: sockets on the in-band ports, RDMA devices in the order of the rails.
 
     partitioned: the fabric's default partition lets hosts reach the subnet manager only (network/infiniband/subnet.py), so
-    NCCL is told which partition it communicates in.
+    NCCL is told which partition it communicates in. traffic_class: of RoCE packets (network/roce_host.py); NCCL's default of 0 is
+    outside the lossless class.
     """
     ports = server.bringup
     wanted = {"NCCL_SOCKET_IFNAME": ports.inband_ports, "NCCL_IB_HCA": ports.fabric_ports}
     settings = {key: ",".join(names) for key, names in wanted.items() if names}
+    if traffic_class is not None:
+        settings["NCCL_IB_TC"] = str(traffic_class)
     return {**settings, "NCCL_IB_PKEY": COMPUTE_PKEY_INDEX} if partitioned else settings

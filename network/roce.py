@@ -269,6 +269,8 @@ def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfi
     outside = [a for a in (*site.addressing.ntp, *site.addressing.dns) if a not in site.addressing.oob]
     if outside:
         found.append(f"route from the management network to {', '.join(sorted({str(a) for a in outside}))}")
-    found.append("RoCE NICs of the servers: PFC, ECN and routes (host_routes.csv) have to be set there too")
+    found.append(
+        "adapters of the servers: playbooks/site.yml sets them (role roce); host_routes.csv is for other means"
+    )
     found.append("image, first boot and licence of the switches")
     return found

@@ -27,6 +27,8 @@ from inventory.site import Site
 from network.fabric import FatTree
 from network.wiring.addressing import ADDRESS_COLUMNS, Exhausted, Held, dotted, exhausted_finding, host_addresses
 
+FIRST_TABLE = 101
+"""Routing table of what a server sends from its address on rail 0."""
 LOOPBACK, RAIL = "compute-loopback", "rail"
 """Networks of these addresses in the plan's frame."""
 
@@ -159,5 +161,5 @@ def host_routes(site: Site, catalog: Catalog, addresses: pd.DataFrame, devices: 
         source, gateway = address.partition("/")[0], leaf[peer, peer_port].partition("/")[0]
         rail = (int(ipaddress.IPv4Address(source)) - base) // rails.rail_size
         rows.append((device, interface, source, str(rails.rail(rail)), gateway, "main"))
-        rows.append((device, interface, source, str(rails.prefix), gateway, str(101 + rail)))
+        rows.append((device, interface, source, str(rails.prefix), gateway, str(FIRST_TABLE + rail)))
     return pd.DataFrame(rows, columns=columns)

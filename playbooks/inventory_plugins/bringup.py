@@ -24,10 +24,12 @@ from capacity.services.boot import boot_server
 from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
+from inventory.catalog.devices import DeviceType
 from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir, var_dir
 from inventory.secrets import SecretError, reference_path, site_path
 from inventory.site import Site, SiteError
+from network import roce_host
 
 DOCUMENTATION = r"""
 name: bringup
@@ -128,6 +130,11 @@ def repositories_of(site: Site) -> list[dict[str, Any]]:
     ]
 
 
+def nccl_of(site: Site, server: DeviceType) -> dict[str, str]:
+    """What /etc/nccl.conf says on a server."""
+    return nccl_settings(server, bool(site.fabric.subnet_managers), roce_host.class_of(site))
+
+
 def adapter_hosts_of(plan: Plan) -> set[str]:
     """Servers with a port in an InfiniBand compute fabric."""
     if plan.site.fabric.kind != "ib":
@@ -213,7 +220,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             **({"bringup_lldp_interval_s": max(1, int(lldp_max_age.value / LLDP_HOLD))} if lldp_max_age else {}),
         }
     )
-    infiniband = adapter_hosts_of(plan)
+    infiniband, roce = adapter_hosts_of(plan), roce_host.wanted(plan)
     for row in servers:
         name = row["name"]
         hosts.hosts[name] = {
@@ -225,7 +232,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_links": links.get(name, []),
             "bringup_oob": legs.get(name, {}),
             **(
-                {"bringup_nccl": nccl_settings(catalog.device(row["model"]), bool(site.fabric.subnet_managers))}
+                {"bringup_nccl": nccl_of(site, catalog.device(row["model"]))}
                 if row["role"] in slurm.COMPUTE_ROLES
                 else {}
             ),
@@ -234,6 +241,9 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         if row["role"] in slurm.COMPUTE_ROLES:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
         groups += ["infiniband"] if name in infiniband else []
+        if name in roce:
+            groups.append("roce")
+            hosts.hosts[name]["bringup_roce"] = roce[name]
         for group in groups:
             hosts.groups.setdefault(group, []).append(name)
     for name in hosts.groups.get("management", [])[:1]:

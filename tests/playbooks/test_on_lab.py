@@ -142,5 +142,6 @@ def roles_with_files() -> set[str]:
     roles = repo_root() / "playbooks" / "roles"
     wrote = {path.parts[-3] for path in roles.glob("*/tasks/*.yml") if "bringup_files:" in path.read_text()}
     # The lab's site has no repositories of its own and takes Slurm from Debian, whose packages make the user and the folder:
-    # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone.
-    return wrote - {"boot_server", "repositories", "slurm_user"}
+    # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone, and the lab's
+    # compute fabric is InfiniBand.
+    return wrote - {"boot_server", "repositories", "roce", "slurm_user"}

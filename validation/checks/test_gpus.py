@@ -9,6 +9,7 @@ from capacity.model import Plan
 from inventory.debian import upstream
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
+from network import roce_host
 from validation import access, gpu_health
 from validation.check import Limit, Outcome, check
 from validation.checks.conftest import Sweep
@@ -224,7 +225,9 @@ def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, fac
     reading, pin = node.data["gpus"], plan.site.versions.get("nccl", "")
     version = upstream(node.data["packages"].get("libnccl2", ""))
     model = str(plan.devices.loc[plan.devices["name"] == subject, "model"].iloc[0])
-    settings = nccl_settings(plan.catalog.device(model), bool(plan.site.fabric.subnet_managers))
+    settings = nccl_settings(
+        plan.catalog.device(model), bool(plan.site.fabric.subnet_managers), roce_host.class_of(plan.site)
+    )
     wrong = [
         f"{key} is {reading['nccl_conf'].get(key, 'not set')}, planned {value}"
         for key, value in settings.items()

@@ -15,6 +15,8 @@ EFI system partition that is not mounted is mounted read-only in a mount namespa
                  "members": [{"partition", "disk", "state"}]}],
      "boot": {"firmware": "uefi" or "bios", "partitions": [{"name", "disk", "uuid", "loaders": {"EFI/BOOT/BOOTX64.EFI": SHA-256}}],
               "entries": [{"id": "0001", "partition": uuid, "active": true}]},
+     "roce": {"error", "rails": {"rail0": {"pci", "netdev", "rdma", "values": {setting: JSON}, "unread": {setting: why}}}}, or {}
+             where the role that sets RoCE adapters has not run,
      "errors": {part: why it could not be read}}
 
 Sizes of memory are MiB, speeds of memory MT/s, speeds of links GT/s.
@@ -37,6 +39,8 @@ ESP = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
 """Partition type of an EFI system partition (UEFI specification, Table 5.7)."""
 LOADERS = 64
 """Most boot programs of one partition that are read."""
+ROCE = Path("/usr/local/lib/bringup/roce_host.py")
+"""What sets the adapters of a RoCE fabric and reads them back (role roce)."""
 SIZE_MIB = {"kb": 1 / 1024, "mb": 1, "gb": 1024, "tb": 1024 * 1024}
 """dmidecode's units; each is a power of two."""
 
@@ -256,6 +260,21 @@ def entries(said: str) -> Iterator[dict[str, Any]]:
             yield {"id": found[1], "active": bool(found[2]), "partition": found[3].lower()}
 
 
+def roce() -> dict[str, Any]:
+    """Settings of the RoCE adapters, each as JSON: their shapes differ."""
+    if not ROCE.exists():
+        return {}
+    said = json.loads(output("python3", str(ROCE), "show", root=True))
+    rails = {
+        name: {
+            **{key: rail[key] for key in ("pci", "netdev", "rdma", "unread")},
+            "values": {key: json.dumps(value, sort_keys=True) for key, value in rail["values"].items()},
+        }
+        for name, rail in said["rails"].items()
+    }
+    return {"error": said["error"], "rails": rails}
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "memory": memory,
     "controllers": controllers,
@@ -265,6 +284,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "drives": drives,
     "arrays": arrays,
     "boot": boot,
+    "roce": roce,
 }
 
 

@@ -378,6 +378,19 @@ class Boot(TypedDict):
     entries: list[BootEntry]
 
 
+class RoceRail(TypedDict):
+    pci: Line
+    netdev: Line
+    rdma: Line
+    values: dict[Line, Text]
+    unread: dict[Line, Text]
+
+
+class Roce(TypedDict, total=False):
+    error: Text
+    rails: dict[Line, RoceRail]
+
+
 class Machine(TypedDict, total=False):
     """Answer of machine_facts.py. A part that failed is missing; `errors` says why."""
 
@@ -391,6 +404,7 @@ class Machine(TypedDict, total=False):
     drives: list[Drive]
     arrays: list[Array]
     boot: Boot
+    roce: Roce
 
 
 class Mount(TypedDict):
