@@ -12,6 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from capacity.model.frames import counts
@@ -232,11 +233,16 @@ def _racks(site: Site, devices: pd.DataFrame, racks: pd.DataFrame) -> list[Line]
     return lines
 
 
+def ordered_m(length_m: pd.Series) -> npt.NDArray[np.float64]:
+    """Metres of the cables that are bought for these routes, of LENGTH_BINS_M the next longer ones."""
+    bins = np.array(LENGTH_BINS_M)
+    return bins[np.minimum(np.searchsorted(bins, length_m.to_numpy(dtype=np.float64)), len(bins) - 1)]
+
+
 def _cables(catalog: Catalog, cables: pd.DataFrame, fitted: Fitted) -> list[Line]:
     """Cables as they are bought, by model and length bin, and a transceiver for each cage with fibre."""
     parts, pieces = fitted.parts, fitted.pieces
-    bins = np.array(LENGTH_BINS_M)
-    metres = bins[np.minimum(np.searchsorted(bins, pieces["length_m"].to_numpy()), len(bins) - 1)]
+    metres = ordered_m(pieces["length_m"])
     stages, names = pd.factorize(cables["stage"])
     bought = pd.DataFrame({"part": pieces["part"], "metres": metres, "stage": stages[pieces["cable"]]})
     found: dict[tuple[str, float], tuple[int, set[str]]] = {}

@@ -21,6 +21,7 @@ from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
 from capacity.outputs.tables import csv_text
+from capacity.procurement.bom import ordered_m
 from capacity.procurement.cords import lengths
 from network import residual
 from network.wiring.single_failures import losses
@@ -86,14 +87,18 @@ def _places(plan: Plan) -> pd.Series:
 def cable_schedule(plan: Plan) -> pd.DataFrame:
     """One row a link: both ends with rack, U and cage, routed length in m, medium and part (S044).
 
-    `piece` is the cable that carries it: links of one straight or splitter cable between twin-port cages have the same.
+    `order_m` is the length that is bought for it, as in the bill of materials. `piece` is the cable that carries it: links of
+    one straight or splitter cable between twin-port cages have the same.
     """
     place, cables, pieces = _places(plan), plan.cables, fitted(plan)
     first = pieces.pieces["cable"].to_numpy()
     known = pieces.piece_of >= 0
     piece = np.full(len(cables), "", dtype=object)
     piece[known] = cables["cable_id"].to_numpy(dtype=object)[first[pieces.piece_of[known]]]
+    ordered = pd.Series(np.nan, index=cables.index)
+    ordered[known] = ordered_m(pieces.pieces["length_m"])[pieces.piece_of[known]]
     return cables.assign(
+        order_m=ordered,
         a_place=cables["a_device"].map(place).fillna(""),
         b_place=cables["b_device"].map(place).fillna(""),
         piece=piece,
@@ -112,6 +117,7 @@ def cable_schedule(plan: Plan) -> pd.DataFrame:
             "b_cage",
             "b_place",
             "length_m",
+            "order_m",
             "medium",
             "part",
             "piece",

@@ -21,6 +21,7 @@ PANEL_COLUMNS = (
     "voltage_v",
     "main_a",
     "spare_places",
+    "spare_poles",
     "position",
     "poles",
     "circuit",
@@ -82,11 +83,11 @@ def panel_schedule(plan: Plan) -> pd.DataFrame:
     circuits = plan.circuits
     panel = elements.loc[circuits["circuit"], "upstream"].to_numpy(dtype=object)
     place = pd.Series(panel).groupby(panel).cumcount().to_numpy()
-    first = 6 * (place // 2) + place % 2 + 1
+    taken = pd.Series(panel).groupby(panel).transform("size").to_numpy()
     electrical = plan.site.electrical
     conductor = electrical.rack_conductor if electrical else None
     busway = electrical is not None and electrical.panels.kind == "busway"
-    poles = [f"tap {p + 1}" if busway else f"{f}-{f + 2}-{f + 4}" for p, f in zip(place, first, strict=True)]
+    poles = [f"tap {p + 1}" if busway else _poles(p) for p in place.tolist()]
     places = electrical.panels.circuits if electrical else 0
     amps = phase_amps(plan).round(2)
     rows = pd.DataFrame(
@@ -97,7 +98,8 @@ def panel_schedule(plan: Plan) -> pd.DataFrame:
             "fed_from": elements.loc[panel, "upstream"].to_numpy(),
             "voltage_v": elements.loc[panel, "voltage_v"].to_numpy(),
             "main_a": elements.loc[panel, "rating"].to_numpy(),
-            "spare_places": places - pd.Series(panel).groupby(panel).transform("size").to_numpy(),
+            "spare_places": places - taken,
+            "spare_poles": [spare_poles(used, places, busway) for used in taken.tolist()],
             "position": place + 1,
             "poles": poles,
             "circuit": circuits["circuit"].to_numpy(),
@@ -123,6 +125,28 @@ def panel_schedule(plan: Plan) -> pd.DataFrame:
         }
     )
     return rows.sort_values(["panel", "position"], kind="stable").reset_index(drop=True)
+
+
+def _poles(place: int) -> str:
+    """Poles of a three-pole breaker at a place of a panel, counted from 0: '1-3-5', '2-4-6', '7-9-11'."""
+    first = 6 * (place // 2) + place % 2 + 1
+    return f"{first}-{first + 2}-{first + 4}"
+
+
+def spare_poles(used: int, places: int, busway: bool = False) -> str:
+    """Which poles are free where the first `used` of `places` are taken: '20-22-24, 25 to 42'; tap-offs of a busway; ''."""
+    if used >= places:
+        return ""
+    if busway:
+        return f"tap {used + 1} to tap {places}"
+    parts, start = [], used + used % 2
+    if used % 2:
+        parts.append(_poles(used))
+    if (pairs := (places - start) // 2) > 0:
+        parts.append(f"{3 * start + 1} to {3 * start + 6 * pairs}")
+    if places > start and (places - start) % 2:
+        parts.append(_poles(places - 1))
+    return ", ".join(parts)
 
 
 SELF_FED = ("utility", "generator", "ups")

@@ -12,6 +12,7 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.documents.installation import documents, fabric_failures
+from capacity.outputs.documents.power import _poles, spare_poles
 from capacity.outputs.report.mechanical import floor_plan
 from inventory.site import load_site
 from inventory.site.whatif import changed
@@ -267,8 +268,31 @@ def test_a_panel_schedule_says_voltage_source_spare_places_and_never_0_for_unkno
     electrical = plan.site.electrical
     assert electrical is not None
     assert set(schedule["spare_places"].astype(int) + used) == {electrical.panels.circuits}
+    assert (schedule["spare_poles"] != "").tolist() == (schedule["spare_places"].astype(int) > 0).tolist()
     assert set(schedule["ampacity_a"]) == {"unknown"}
     assert "0" not in set(schedule["end_rating_ka"])
+
+
+@pytest.mark.parametrize("places", [14, 21, 28])
+def test_a_panel_schedule_names_the_poles_that_are_free(places):
+    """The poles of taken places and the free ones are all poles of the panel, each once."""
+    for used in range(places + 1):
+        taken = [pole for place in range(used) for pole in _numbers(_poles(place))]
+        free = _numbers(spare_poles(used, places))
+        whole = [pole for place in range(places) for pole in _numbers(_poles(place))]
+        assert sorted([*taken, *free]) == sorted(whole)
+    assert spare_poles(7, 14) == "20-22-24, 25 to 42"
+    assert spare_poles(4, 14) == "13 to 42"
+    assert spare_poles(5, 20, busway=True) == "tap 6 to tap 20"
+
+
+def _numbers(poles):
+    """Numbers that '20-22-24, 25 to 42' stands for."""
+    found: list[int] = []
+    for part in filter(None, poles.split(", ")):
+        low, _, high = part.partition(" to ")
+        found += range(int(low), int(high) + 1) if high else map(int, part.split("-"))
+    return found
 
 
 @pytest.mark.parametrize("name", ["b200-256-roce", "gb300-nvl72-liquid"])

@@ -400,6 +400,17 @@ def test_cords_have_lengths_and_reach_from_each_supply_to_its_outlet() -> None:
     assert set(listed["length_m"]) <= set(SOLD_M)
 
 
+@pytest.mark.parametrize("name", ["lab", "b200-256-roce", "h100-1000-ib", "gb300-nvl72-liquid"])
+def test_the_cable_schedule_says_which_of_the_bought_lengths_a_link_takes(name: str) -> None:
+    plan = plan_of(name)
+    schedule = installation.cable_schedule(plan)
+    assert (schedule["order_m"] >= schedule["length_m"]).all()
+    lines = plan.bom[plan.bom["item"] == "cable"]
+    bought = lines.groupby(lines["model"].str.rpartition(", ")[2])["quantity"].sum()
+    pieces = schedule.drop_duplicates("piece")["order_m"].map("{:g} m".format).value_counts()
+    assert pieces.sort_index().to_dict() == bought.sort_index().to_dict()
+
+
 def test_fibres_have_polarity_gender_and_polish_in_bill_schedule_and_labels() -> None:
     plan = plan_of("h100-1000-ib")
     notes = plan.bom.loc[plan.bom["model"].str.startswith("mmf-mpo12-apc-straight"), "note"]
