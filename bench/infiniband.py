@@ -26,7 +26,7 @@ def main() -> int:
     found = parse.discovery(text)
     times["parse"] = time.perf_counter() - start
     start = time.perf_counter()
-    findings = compare.topology(plan, found, guids, "p")
+    findings = compare.topology(plan, found, guids)
     times["compare with the plan"] = time.perf_counter() - start
     start = time.perf_counter()
     subnet.render(plan, guids, subnet.managers(plan)[0])

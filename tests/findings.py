@@ -11,6 +11,7 @@ Wording may change; ids, site keys, devices and figures may not.
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from capacity.model import Plan
@@ -22,7 +23,12 @@ _MOST_WORDS = 30
 
 def only(plan: Plan, wanted: str, subject: str | None = None) -> Finding:
     """The one finding of this id, and of this subject where one is given; AssertionError where there is none or more."""
-    found = [f for f in plan.findings if f.id == wanted and subject in (None, f.subject)]
+    return only_of(plan.findings, wanted, subject)
+
+
+def only_of(findings: Iterable[Finding], wanted: str, subject: str | None = None) -> Finding:
+    """The one of these findings with this id, as `only`."""
+    found = [f for f in findings if f.id == wanted and subject in (None, f.subject)]
     assert len(found) == 1, f"{len(found)} findings {wanted} {subject or ''}: {[f.subject for f in found]}"
     return found[0]
 

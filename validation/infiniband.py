@@ -37,13 +37,14 @@ def discovered(answer: Answer) -> parse.Discovery:
     return parse.Discovery(
         pd.DataFrame(answer.data["nodes"], columns=list(parse.NODE_COLUMNS)),
         pd.DataFrame(answer.data["links"], columns=list(parse.LINK_COLUMNS)),
+        answer.data.get("systems", {}),
     )
 
 
 def topology(plan: Plan, guids: Mapping[str, str], facts: Facts, dark: Collection[str]) -> list[Finding]:
     """Differences between the planned compute cables and those discovered; none when nobody could look."""
     view = best_view(facts)
-    return compare.topology(plan, discovered(view), guids, port_prefix(plan), dark) if view else []
+    return compare.topology(plan, discovered(view), guids, dark) if view else []
 
 
 def errors(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:
@@ -53,7 +54,7 @@ def errors(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:
         return []
     counters = {(port.split("/")[0], int(port.split("/")[1])): values for port, values in view.data["errors"].items()}
     source = f"site limits.ib_link_errors_max: {limit.source}"
-    return compare.errors(counters, discovered(view), guids, plan, port_prefix(plan), float(limit.value), source)
+    return compare.errors(counters, discovered(view), guids, plan, float(limit.value), source)
 
 
 def managers_seen(facts: Facts) -> dict[str, dict[str, Any]]:
@@ -62,8 +63,3 @@ def managers_seen(facts: Facts) -> dict[str, dict[str, Any]]:
         host: {**(answer.data.get("own") or {}), "engine": answer.data.get("engine", ""), "error": answer.error}
         for host, answer in facts.subnets.items()
     }
-
-
-def port_prefix(plan: Plan) -> str:
-    """How the ports of the compute switches are named before their number: 'p' of p1."""
-    return plan.catalog.device(plan.site.fabric.switch_model).bringup.data_port_prefix

@@ -44,6 +44,14 @@ class Extension(Entry):
     memory: Memory | None = Field(default=None, description="Server: how memory_gib is made up.")
     drives: tuple[Drives, ...] = Field(default=(), description="Server: its drives.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")
+    rdma_devices: tuple[str, ...] = Field(
+        default=(),
+        description="Server: RDMA device of each fabric port, by rail, as Linux numbers them; none where not known.",
+    )
+    rdma_names: tuple[str, ...] = Field(
+        default=(),
+        description="Server: name of each fabric port's device by its PCI address, by rail; none where not known.",
+    )
     nic_slot: NicSlot | None = Field(default=None, description="Server: the connection behind each fabric port.")
     inband_ports: tuple[str, ...] = Field(default=(), description="Server: in-band Ethernet port names.")
     oob_port: str = Field(

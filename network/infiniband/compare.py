@@ -4,14 +4,15 @@
     LINK-RATE          a planned cable that runs slower than planned
     LINK-ERRORS        a port whose error counter is above the limit
     ADAPTER-EXCHANGED  an adapter or switch whose GUID is not the one of the asset list
+    NODE-NAME-TWICE    several nodes with the description of one planned adapter or switch
     SUBNET-MANAGER     not one master on the planned host with a standby behind it
     SUBNET-ROUTING     the routing engine in use is not the one that was asked for
 
 A message about cables of another rail says so: rail k of every server belongs on the leaves of rail k.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -21,9 +22,8 @@ from network import compare
 from network.discover import Port
 from network.infiniband.parse import Discovery
 from network.infiniband.subnet import HIGHEST_PRIORITY, ROUTING, UNIT, manager_port, managers
-from network.render import Plan
+from network.infiniband.wire import FABRIC, INSIDE, Plan, Wire, on_the_wire
 
-FABRIC = "compute"
 LINK_QUALITY = frozenset(
     {
         "SymbolErrorCounter",
@@ -36,121 +36,173 @@ LINK_QUALITY = frozenset(
 )
 """PortCounters (IBA specification 1.4, 16.1.3.5) that speak of the link itself. Discards and LinkDowned follow from a far
 end that is gone, waits from congestion."""
-HCA_LABEL = re.compile(r"^(?P<host>\S+) (?:mlx5_|HCA-)(?P<number>\d+)$")
-"""Node description that rdma-ndd writes ('%h %d', rdma-ndd(8)): host and RDMA device."""
-SWITCH_LABEL = re.compile(r"^(?:\w+;)?(?P<name>[^:;\s]+)")
-"""Node description of a switch: its name, on managed ones as 'MF0;NAME:MODEL/U1'."""
 
 
-def names(found: Discovery, guids: Mapping[str, str], plan: Plan) -> dict[str, str]:
-    """{node key: planned name} of what was discovered: 'ibl001' for a switch, 'gpu001:ib3' for an adapter.
+@dataclass(frozen=True)
+class Named:
+    """What the nodes of a discovered fabric are.
 
-    By GUID; where the asset list has none for it, by node description. What is neither keeps its description.
+    ``names``      {node key: planned name}: 'ibl001' of a switch, 'gpu001:ib3' of an adapter
+    ``foreign``    {node key: 'description (GUID)'} of those that the plan does not know
+    ``inside``     keys of nodes inside a switch: SHARP aggregation nodes and routers
+    ``claimed``    {planned name: keys} of nodes that share its description, so that none of them is known by it
+    ``exchanged``  (planned name, key) of each node that calls itself so and has another GUID than the asset list
+    """
+
+    names: Mapping[str, str]
+    foreign: Mapping[str, str]
+    inside: frozenset[str]
+    claimed: Mapping[str, Sequence[str]]
+    exchanged: Sequence[tuple[str, str]]
+
+    def of(self, key: str) -> str:
+        """The name of a node, planned or foreign."""
+        return self.names.get(key) or self.foreign.get(key, key)
+
+
+def identify(found: Discovery, guids: Mapping[str, str], wire: Wire) -> Named:
+    """Which planned switch or adapter port each node is.
+
+    By GUID, that of the system for a switch of several ASICs; where the asset list has none for it, by node description. A
+    description that several systems or adapters have names none of them.
     """
     by_guid = {guid: name for name, guid in guids.items()}
-    switches = set(plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"])
-    ports = _adapter_ports(plan)
-    named = {}
+    names: dict[str, str] = {}
+    inside: set[str] = set()
+    systems: dict[str, str] = {}
+    labels: dict[str, tuple[str, str, str]] = {}
     for key, guid, kind, label in found.nodes[["key", "guid", "kind", "label"]].itertuples(index=False, name=None):
-        if guid in by_guid:
-            named[key] = by_guid[guid]
+        system = found.systems.get(key, "")
+        if kind != "switch" and INSIDE.search(label):
+            inside.add(key)
+        elif name := by_guid.get(guid) or by_guid.get(system, ""):
+            names[key] = name
+            if kind == "switch" and system:
+                systems[system] = name
+        else:
+            labels[key] = (guid, kind, label)
+    claims: dict[str, list[str]] = {}
+    for key, (_, kind, label) in labels.items():
+        if key in names:
             continue
-        by_label = _by_label(kind, label, switches, ports)
-        unlisted = by_label if by_label and not guids.get(by_label) else ""
-        named[key] = unlisted or f"{label or 'unnamed'} ({guid})"
-    return named
+        system = found.systems.get(key, "")
+        if name := systems.get(system, "") if kind == "switch" else "":
+            names[key] = name
+        elif claimed := wire.switch(label) if kind == "switch" else wire.adapter(label):
+            claims.setdefault(claimed, []).append(key)
+    present = set(names.values())
+    several: dict[str, Sequence[str]] = {}
+    others: list[tuple[str, str]] = []
+    for claimed, keys in claims.items():
+        one_of_each = list({found.systems.get(key) or key: key for key in reversed(keys)}.values())
+        if guids.get(claimed):
+            others += [(claimed, key) for key in one_of_each]
+            if claimed not in present and len(one_of_each) == 1:
+                names |= dict.fromkeys(keys, claimed)
+        elif len(one_of_each) > 1:
+            several[claimed] = keys
+        else:
+            names |= dict.fromkeys(keys, claimed)
+    foreign = {key: f"{label or 'unnamed'} ({guid})" for key, (guid, _, label) in labels.items() if key not in names}
+    return Named(names, foreign, frozenset(inside), several, others)
 
 
-def _by_label(kind: str, label: str, switches: Collection[str], ports: Mapping[str, Sequence[str]]) -> str:
-    if kind == "switch":
-        found = SWITCH_LABEL.match(label)
-        return found["name"] if found and found["name"] in switches else ""
-    found = HCA_LABEL.match(label)
-    own = ports.get(found["host"], ()) if found else ()
-    return f"{found['host']}:{own[int(found['number'])]}" if found and int(found["number"]) < len(own) else ""
-
-
-def _adapter_ports(plan: Plan) -> dict[str, list[str]]:
-    """Ports of each host in the fabric, by rail."""
-    rows = plan.cables[(plan.cables["fabric"] == FABRIC) & plan.cables["stage"].isin(["node-leaf", "manager-leaf"])]
-    ports: dict[str, list[str]] = {}
-    for host, port in zip(rows["a_device"].tolist(), rows["a_port"].tolist(), strict=True):
-        ports.setdefault(host, []).append(port)
-    return ports
-
-
-def exchanged(found: Discovery, guids: Mapping[str, str], plan: Plan) -> list[Finding]:
+def exchanged(found: Discovery, guids: Mapping[str, str], named: Named) -> list[Finding]:
     """ADAPTER-EXCHANGED: a node that calls itself a planned one and has another GUID than the asset list."""
-    strange = found.nodes[~found.nodes["guid"].isin(list(guids.values()))]
-    switches, ports = set(plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"]), _adapter_ports(plan)
-    findings = []
-    for guid, kind, label in strange[["guid", "kind", "label"]].itertuples(index=False, name=None):
-        claimed = _by_label(kind, label, switches, ports)
-        if claimed and guids.get(claimed):
-            findings.append(
-                finding(
-                    "ADAPTER-EXCHANGED",
-                    claimed.split(":")[0],
-                    ports=(claimed,),
-                    words={"claimed": claimed, "guid": guid, "listed": guids[claimed]},
-                    remedies=[remedy(fix="correct-list")],
-                )
-            )
-    return findings
+    guid_of = dict(zip(found.nodes["key"], found.nodes["guid"], strict=True))
+    return [
+        finding(
+            "ADAPTER-EXCHANGED",
+            claimed.split(":")[0],
+            ports=(claimed,),
+            words={"claimed": claimed, "guid": guid_of[key], "listed": guids[claimed]},
+            remedies=[remedy(fix="correct-list")],
+        )
+        for claimed, key in named.exchanged
+    ]
 
 
-def edges(found: Discovery, named: Mapping[str, str], prefix: str) -> pd.DataFrame:
-    """Links with planned names: columns end, far ('DEVICE:PORT'), rate_gbps; every link from both ends."""
-    links = found.links
+def same_names(found: Discovery, named: Named, seen: pd.DataFrame) -> list[Finding]:
+    """NODE-NAME-TWICE: nodes that share the description of a planned one, with where each is plugged."""
+    at = dict(zip(seen["far_key"], seen["end"], strict=True))
+    return [
+        finding(
+            "NODE-NAME-TWICE",
+            claimed.split(":")[0],
+            ports=(claimed,),
+            words={
+                "claimed": claimed,
+                "nodes": ", ".join(f"{named.of(key)} at {at[key]}" if key in at else named.of(key) for key in keys),
+            },
+            remedies=[remedy(fix="names"), remedy(fix="list")],
+        )
+        for claimed, keys in sorted(named.claimed.items())
+    ]
 
-    def end(key: pd.Series, port: pd.Series) -> pd.Series:
-        name = key.map(named)
-        return name.where(key.str.startswith("H-"), name + ":" + prefix + port.astype(str))
 
-    return pd.DataFrame(
-        {
-            "end": end(links["key"], links["port"]),
-            "far": end(links["far_key"], links["far_port"]),
-            "rate_gbps": links["rate_gbps"],
-        }
+def edges(found: Discovery, named: Named, wire: Wire) -> pd.DataFrame:
+    """Links with planned names: columns end, far ('DEVICE:PORT'), rate_gbps, key, far_key; every link from both ends.
+
+    The planes of a link between systems of several ASICs are one row, with the sum of their rates. Nodes inside a switch are
+    left out.
+    """
+
+    def end(key: str, port: int) -> str:
+        name = named.of(key)
+        if key not in named.names:
+            return f"{name}:{port}"
+        return name if ":" in name else f"{name}:{wire.port(name, port)}"
+
+    columns = ["key", "port", "far_key", "far_port", "rate_gbps"]
+    rows = [
+        (end(key, port), end(far_key, far_port), rate, key, far_key)
+        for key, port, far_key, far_port, rate in found.links[columns].itertuples(index=False, name=None)
+        if key not in named.inside and far_key not in named.inside
+    ]
+    made = pd.DataFrame(rows, columns=["end", "far", "rate_gbps", "key", "far_key"])
+    return made.groupby(["end", "far"], sort=False, as_index=False).agg(
+        {"rate_gbps": "sum", "key": "first", "far_key": "first"}
     )
 
 
-def topology(
-    plan: Plan, found: Discovery, guids: Mapping[str, str], prefix: str, dark: Collection[str] = ()
-) -> list[Finding]:
+def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Collection[str] = ()) -> list[Finding]:
     """Differences between the planned compute cables and the discovered ones.
 
-    prefix: how the switches' ports are named before their number ('p' for p1). dark: devices that are known to be down
-    and reported elsewhere; nothing is said of their cables. A planned switch that was not discovered is one
-    DEVICE-SILENT, whatever hangs on it.
+    dark: devices that are known to be down and reported elsewhere; nothing is said of their cables. A planned switch that was
+    not discovered is one DEVICE-SILENT, whatever hangs on it. Nothing is said of cables of nodes that cannot be told apart.
     """
-    named = names(found, guids, plan)
-    seen = edges(found, named, prefix)
+    wire = on_the_wire(plan)
+    named = identify(found, guids, wire)
+    seen = edges(found, named, wire)
     planned = plan.cables[plan.cables["fabric"] == FABRIC]
-    present = set(named.values())
+    present = {*named.names.values(), *named.claimed}
     switches = plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"]
     silent = sorted({name for name in switches if name not in present and name not in dark})
-    unseen = {*silent, *dark}
-    answered = _as_answers(planned, seen, unseen)
+    unseen = {*silent, *dark, *(name for name in named.claimed if ":" not in name)}
+    doubtful = {key for keys in named.claimed.values() for key in keys}
+    hidden = seen["key"].isin(doubtful) | seen["far_key"].isin(doubtful)
+    unjudged = {*named.claimed, *seen.loc[hidden, "end"], *seen.loc[hidden, "far"]}
+    judged = ~_ends(planned, "a").isin(unjudged) & ~_ends(planned, "b").isin(unjudged)
+    planned, told_apart = planned[judged], seen[~hidden]
+    answered = _as_answers(planned, told_apart, unseen)
     return [
         *(finding("DEVICE-SILENT", name, case="not-discovered") for name in silent),
-        *compare.topology(plan.cables, answered, dark=unseen, fabric=FABRIC, rail_of=_Rails(planned).of),
-        *exchanged(found, guids, plan),
-        *rates(planned, seen),
+        *compare.topology(planned, answered, dark=unseen, fabric=FABRIC, rail_of=_Rails(planned).of),
+        *exchanged(found, guids, named),
+        *same_names(found, named, seen),
+        *rates(planned, told_apart),
     ]
+
+
+def _ends(cables: pd.DataFrame, side: str) -> pd.Series:
+    return cables[f"{side}_device"] + ":" + cables[f"{side}_port"]
 
 
 def _as_answers(planned: pd.DataFrame, seen: pd.DataFrame, without: Collection[str]) -> dict[str, dict[str, Port]]:
     """Discovery in the form of network.compare: a planned port without a link is down."""
     far = dict(zip(seen["end"].tolist(), seen["far"].tolist(), strict=True))
-    ends = [
-        *(planned["a_device"] + ":" + planned["a_port"]).tolist(),
-        *(planned["b_device"] + ":" + planned["b_port"]).tolist(),
-        *(end for end in far if ":" in end),
-    ]
     answered: dict[str, dict[str, Port]] = {}
-    for end in ends:
+    for end in [*_ends(planned, "a").tolist(), *_ends(planned, "b").tolist(), *far]:
         device, _, port = end.rpartition(":")
         if device in without:
             continue
@@ -180,12 +232,12 @@ def rates(planned: pd.DataFrame, seen: pd.DataFrame) -> list[Finding]:
     """LINK-RATE for each planned cable that is there and slower than planned."""
     cables = pd.DataFrame(
         {
-            "end": planned["a_device"] + ":" + planned["a_port"],
-            "far": planned["b_device"] + ":" + planned["b_port"],
+            "end": _ends(planned, "a"),
+            "far": _ends(planned, "b"),
             "wanted": planned["rate_gbps"],
         }
     )
-    there = cables.merge(seen, on=["end", "far"])
+    there = cables.merge(seen[["end", "far", "rate_gbps"]], on=["end", "far"])
     slow = there[there["rate_gbps"] < there["wanted"]]
     return [
         finding(
@@ -207,22 +259,22 @@ def errors(
     found: Discovery,
     guids: Mapping[str, str],
     plan: Plan,
-    prefix: str,
     limit: float,
     source: str,
 ) -> list[Finding]:
     """LINK-ERRORS for each port with a counter of LINK_QUALITY above the limit, with the port at the other end of its cable."""
-    named = names(found, guids, plan)
-    guid_of = dict(zip(found.nodes["guid"], found.nodes["key"], strict=True))
-    seen = edges(found, named, prefix)
+    wire = on_the_wire(plan)
+    named = identify(found, guids, wire)
+    key_of = dict(zip(found.nodes["guid"], found.nodes["key"], strict=True))
+    seen = edges(found, named, wire)
     far = dict(zip(seen["end"], seen["far"], strict=True))
     findings = []
     for (guid, port), values in sorted(counters.items()):
         high = {name: value for name, value in values.items() if name in LINK_QUALITY and value > limit}
         if not high:
             continue
-        name = named.get(guid_of.get(guid, ""), guid)
-        end = name if ":" in name else f"{name}:{prefix}{port}"
+        name = named.of(key_of.get(guid, guid))
+        end = name if ":" in name else f"{name}:{wire.port(name, port)}"
         other = far.get(end, "")
         counted = ", ".join(f"{counter} {value}" for counter, value in sorted(high.items()))
         findings.append(

@@ -11,7 +11,8 @@ lanes(smpquery sl2vl), arbitration(smpquery vlarb)
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -34,18 +35,19 @@ NODE_COLUMNS = ("key", "guid", "kind", "label", "lid")
 LINK_COLUMNS = ("key", "port", "far_key", "far_port", "rate_gbps")
 
 _BLOCK = re.compile(
-    r'^(?P<kind>Switch|Ca)[ \t]+[0-9]+ "(?P<key>[SH]-[0-9a-f]{1,16})"[ \t]+# "(?P<label>.*?)"'
+    r'^(?P<kind>Switch|Ca|Rt)[ \t]+[0-9]+ "(?P<key>[SHR]-[0-9a-f]{1,16})"[ \t]+# "(?P<label>.*?)"'
     r"(?: .*? port 0 lid (?P<lid>[0-9]{1,5}))?",
     re.M,
 )
 _PORT = re.compile(
     r"^\[(?P<port>[0-9]{1,3})\](?:\((?P<guid>[0-9a-f]{1,16})\))?[ \t]+"
-    r'"(?P<far>[SH]-[0-9a-f]{1,16})"\[(?P<far_port>[0-9]{1,3})\](?:\([0-9a-f]{1,16}\))?[ \t]+'
+    r'"(?P<far>[SHR]-[0-9a-f]{1,16})"\[(?P<far_port>[0-9]{1,3})\](?:\([0-9a-f]{1,16}\))?[ \t]+'
     r'# (?:lid (?P<lid>[0-9]{1,5}) lmc [0-9] )?".*?" lid [0-9]{1,5} (?P<width>[0-9]{1,2})x(?P<speed>[A-Z0-9]{1,8})',
     re.M,
 )
 _OTHER_LINE = re.compile(r"(?:#.*|[a-z]+(?:id|guid)=0x[0-9a-f]{1,16}(?:\([0-9a-f]{1,16}\))?)?[ \t\r]*")
-"""Comments, empty lines, and vendid, devid, sysimgguid, switchguid, caguid (infiniband-diags, ibnetdiscover.c)."""
+"""Comments, empty lines, and vendid, devid, sysimgguid, switchguid, caguid, rtguid (infiniband-diags, ibnetdiscover.c)."""
+_SYSTEM = re.compile(r"^sysimgguid=0x([0-9a-f]{1,16})", re.M)
 _SM = re.compile(
     r"sm lid ([0-9]{1,5}) sm guid 0x([0-9a-f]{1,16}), activity count [0-9]{1,10} priority ([0-9]{1,2}) "
     r"state [0-9] SMINFO_([A-Z]{1,16})"
@@ -58,13 +60,15 @@ _COUNTER = re.compile(r"\[([A-Za-z0-9]{1,64}) == ([0-9]{1,20})[^0-9]")
 class Discovery:
     """What `ibnetdiscover` found.
 
-    nodes: one row per switch and per adapter port: key ('S-…' or 'H-…', the tool's own name of the node), guid (node
-    GUID of a switch, port GUID of an adapter), kind ('switch' or 'adapter'), label (node description), lid.
+    nodes: one row per switch and per port of an adapter or router: key ('S-…', 'H-…' or 'R-…', the tool's own name of the
+    node), guid (node GUID of a switch, port GUID else), kind ('switch', 'adapter' or 'router'), label (node description), lid.
     links: every link twice, once from each end: key, port, far_key, far_port, rate_gbps.
+    systems: {key of a switch: GUID of its system image}, which the ASICs of one switch share.
     """
 
     nodes: pd.DataFrame
     links: pd.DataFrame
+    systems: Mapping[str, str] = field(default_factory=dict)
 
 
 def discovery(text: str) -> Discovery:
@@ -75,30 +79,38 @@ def discovery(text: str) -> Discovery:
     """
     nodes: list[tuple[str, str, str, str, int]] = []
     links: list[tuple[str, int, str, int, float]] = []
+    systems: dict[str, str] = {}
     _refuse_unknown_lines(text)
     blocks = list(_BLOCK.finditer(text))
     if not blocks:
         raise ValueError(f"no node in the output of ibnetdiscover: {text[:80]!r}")
+    before = 0
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         key, switch = block["key"], block["kind"] == "Switch"
         if switch:
+            said = _SYSTEM.findall(text, before, block.start())
+            systems |= {key: _guid(said[-1])} if said else {}
             nodes.append((key, _guid(key[2:]), "switch", answers.line(block["label"]), int(block["lid"] or 0)))
         for row in _PORT.finditer(text, block.end(), following.start() if following else len(text)):
             rate = int(row["width"]) * LANE_GBPS.get(row["speed"], 0.0)
             links.append((key, int(row["port"]), row["far"], int(row["far_port"]), rate))
             if not switch:
+                kind = "router" if block["kind"] == "Rt" else "adapter"
                 nodes.append(
-                    (key, _guid(row["guid"] or key[2:]), "adapter", answers.line(block["label"]), int(row["lid"] or 0))
+                    (key, _guid(row["guid"] or key[2:]), kind, answers.line(block["label"]), int(row["lid"] or 0))
                 )
+        before = block.end()
     _refuse_incomplete(text, blocks, links)
-    return Discovery(pd.DataFrame(nodes, columns=list(NODE_COLUMNS)), pd.DataFrame(links, columns=list(LINK_COLUMNS)))
+    return Discovery(
+        pd.DataFrame(nodes, columns=list(NODE_COLUMNS)), pd.DataFrame(links, columns=list(LINK_COLUMNS)), systems
+    )
 
 
 def _refuse_unknown_lines(text: str) -> None:
     """ValueError for the first line that ibnetdiscover does not write."""
     at = 0
     for number, line in enumerate(text.split("\n"), 1):
-        known = _BLOCK if line.startswith(("Switch", "Ca")) else _PORT if line.startswith("[") else _OTHER_LINE
+        known = _BLOCK if line.startswith(("Switch", "Ca", "Rt")) else _PORT if line.startswith("[") else _OTHER_LINE
         if not known.match(text, at) if known is not _OTHER_LINE else not known.fullmatch(line):
             raise ValueError(f"line {number} of ibnetdiscover is not one that it writes: {answers.line(line[:80])!r}")
         at += len(line) + 1

@@ -421,7 +421,7 @@ def own_adapter(data: Mapping[str, Any], planned: str) -> tuple[str, str]:
 def fabric_data(answer: Mapping[str, Any]) -> dict[str, Any]:
     """What a host's tools said of the fabric, as plain data; ValueError for output that is none.
 
-    nodes, links: rows of parse.Discovery. own, master: the host's own manager and the master (None: no answer).
+    nodes, links: rows of parse.Discovery; systems as there. own, master: the host's own manager and the master (None: no answer).
     engine: routing engine that the host's manager used last. errors: {'GUID/port': {counter: value}}; errors_unread: why
     they could not be read. pkeys: {port
     GUID: [keys]}. lanes, arbitration: {'switch GUID/port': tables} of the first and last linked port of each switch; where
@@ -439,6 +439,7 @@ def fabric_data(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "nodes": found.nodes.to_numpy().tolist(),
         "links": found.links.to_numpy().tolist(),
+        "systems": dict(found.systems),
         "own": manager(answer["manager"]["own"]),
         "master": manager(answer["manager"]["master"]),
         "engine": answer["engine"],

@@ -567,6 +567,7 @@ class Manager(TypedDict):
 class SubnetData(TypedDict):
     nodes: list[NodeRow]  # type: ignore[valid-type]
     links: list[LinkRow]  # type: ignore[valid-type]
+    systems: NotRequired[dict[Line, Line]]
     own: Manager | None
     master: Manager | None
     engine: Line

@@ -24,7 +24,7 @@ def guids(plan):
 
 
 def findings(plan, guids, text, **more):
-    return compare.topology(plan, parse.discovery(text), guids, "p", **more)
+    return compare.topology(plan, parse.discovery(text), guids, **more)
 
 
 def ids(found):
@@ -115,7 +115,7 @@ def test_a_managed_switch_is_known_by_the_name_in_its_description(plan, guids):
 # ---- counters -------------------------------------------------------------------------------------------------------
 def test_an_errored_link_is_named_at_both_ends(plan, guids):
     counters = parse.counters(recorded("ibqueryerrors-symbol-errors.txt"))
-    found = compare.errors(counters, parse.discovery(HEALTHY), guids, plan, "p", 10, "site limits.ib_link_errors_max")
+    found = compare.errors(counters, parse.discovery(HEALTHY), guids, plan, 10, "site limits.ib_link_errors_max")
     assert [(f.id, f.subject, f.ports) for f in found] == [("LINK-ERRORS", "ibl003", ("ibl003:p5", "ibs001:p3"))]
     assert found[0].limit == 10
     assert found[0].numbers == {"SymbolErrorCounter": 1000.0}
@@ -123,7 +123,7 @@ def test_an_errored_link_is_named_at_both_ends(plan, guids):
 
 def test_errors_within_the_limit_are_no_finding(plan, guids):
     counters = parse.counters(recorded("ibqueryerrors-symbol-errors.txt"))
-    assert compare.errors(counters, parse.discovery(HEALTHY), guids, plan, "p", 1000, "limit") == []
+    assert compare.errors(counters, parse.discovery(HEALTHY), guids, plan, 1000, "limit") == []
 
 
 # ---- managers -------------------------------------------------------------------------------------------------------
@@ -173,5 +173,5 @@ def test_without_the_host_or_leaf_of_the_master_the_standby_is_rightly_master(pl
 def test_the_large_site_is_compared_as_a_whole():
     plan = plan_of("h100-1000-ib")
     guids = made_up_guids(plan)
-    found = compare.topology(plan, parse.discovery(discovered_text(plan, guids)), guids, "p")
+    found = compare.topology(plan, parse.discovery(discovered_text(plan, guids)), guids)
     assert found == []

@@ -163,7 +163,7 @@ def judge(hall: Hall, found: list[Finding]) -> None:
 def faulty(fabric: Fabric, seed: int) -> None:
     hall = Hall(fabric, seed)
     guids = hall.guids()
-    found = compare.topology(fabric.plan, parse.discovery(hall.text(guids)), guids, "p")
+    found = compare.topology(fabric.plan, parse.discovery(hall.text(guids)), guids)
     try:
         judge(hall, found)
     except AssertionError as error:
