@@ -3,13 +3,16 @@
     values = Tried(site, trial).least({"power.rack_pdu.per_feed": 2}, "POWER-BANK")
     # {"power.rack_pdu.per_feed": 2, "oob.switches": 7}: more rack PDUs need more management ports
 
-`trial` plans a part of the changed site and returns its findings. If one of them is a new error, its remedy is added to the
-values, and the site is tried again.
+`trial` plans a part of the changed site and returns its findings. If one of them is a new error, each of its remedies is added
+to the values, and the site is tried again: sets of fewer values first, and of one size in the order of the remedies, which is
+that of their cost. What is returned is least: without any of its values it does not mend.
 """
 
 import functools
+import heapq
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,7 +23,9 @@ from inventory.site import Site
 Trial = Callable[[Site], Sequence[Finding] | None]
 """Findings of a changed site; None where nobody asks for what-ifs."""
 MOST_ROUNDS = 4
-"""Most trials of one remedy. It bounds the run time: a trial plans the site from the fabric to the supply."""
+"""Most trials of one remedy on the way to a set. It bounds the run time: a trial plans the site from the fabric to the supply."""
+MOST_TRIALS = 8
+"""Most trials of one remedy over all ways. It is enough for two ways at each of the first rounds and one at the last."""
 
 
 class Tried:
@@ -39,24 +44,48 @@ class Tried:
         if as_it_is is None:
             return None
         before = _errors(as_it_is)
-        made = dict(values)
-        for _ in range(MOST_ROUNDS):
+        made = self._first(values, id_, before)
+        if made is None:
+            return None
+        return next((part for part in parts(made) if self._mends(part, id_, before)), made)
+
+    def _first(self, values: Mapping[str, Any], id_: str, before: Counter[str]) -> dict[str, Any] | None:
+        """The first set with these values that mends: of the fewest values, of those of one size the cheapest."""
+        waiting = [(len(values), 0, dict(values))]
+        number = itertools.count(1)
+        for _ in range(MOST_TRIALS):
+            if not waiting:
+                break
+            size, _, made = heapq.heappop(waiting)
             after = self._findings(made) or ()
             new = _errors(after) - before
             left = any(one.id == id_ for one in after)
             if not new and not left:
                 return made
-            more = _first_way(after, new, made)
-            if more is None or (left and id_ not in new):
-                return None
-            made |= more
+            if (left and id_ not in new) or size >= len(values) + MOST_ROUNDS - 1:
+                continue
+            for way in _ways(after, new, made):
+                more = {**made, **way}
+                heapq.heappush(waiting, (len(more), next(number), more))
         return None
+
+    def _mends(self, values: Mapping[str, Any], id_: str, before: Counter[str]) -> bool:
+        """Whether the plan with these values has neither the finding nor a new error."""
+        after = self._findings(values) or ()
+        return not any(one.id == id_ for one in after) and not _errors(after) - before
 
     def _findings(self, values: Mapping[str, Any]) -> Sequence[Finding] | None:
         key = repr(sorted(values.items()))
         if key not in self._found:
             self._found[key] = self._trial(with_values(self._site, values))
         return self._found[key]
+
+
+def parts(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every proper part of some values, those of the fewest first; the empty one is none."""
+    for size in range(1, len(values)):
+        for keys in itertools.combinations(values, size):
+            yield {key: values[key] for key in keys}
 
 
 def with_values(site: Site, values: Mapping[str, Any]) -> Site:
@@ -83,10 +112,10 @@ def _errors(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(one.id for one in findings if one.severity == "error")
 
 
-def _first_way(findings: Iterable[Finding], new: Collection[str], made: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The site values of the first remedy of a new error that changes no key in `made`."""
+def _ways(findings: Iterable[Finding], new: Collection[str], made: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The site values of the remedies that change no key in `made`: those of the first new error that has any."""
     for one in findings:
-        for way in one.remedies if one.id in new and one.severity == "error" else ():
-            if way.settings and made.keys().isdisjoint(way.settings):
-                return way.settings
-    return None
+        ways = [way.settings for way in one.remedies if way.settings and made.keys().isdisjoint(way.settings)]
+        if ways and one.id in new and one.severity == "error":
+            return ways
+    return []

@@ -8,14 +8,16 @@ Pure: a plan in, changed sites and their plans out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capacity.build import build
+from capacity.kept import Kept
 from capacity.model import Plan
-from capacity.sizes import complete
+from capacity.procurement import bom
+from capacity.sizes import complete, planned
 from inventory.findings import Finding, Remedy, plain
+from inventory.remedy_costs import gives_up, rank
 from inventory.site import Site, SiteError
 from inventory.site.loading import shown_path
 from inventory.site.whatif import Base
@@ -70,8 +72,13 @@ class Fixed:
 
 def applied(site: Site, settings: Mapping[str, Any]) -> Site:
     """The site with other values of site keys. SiteError if a value is not allowed."""
+    return complete(_unsized(site, settings))
+
+
+def _unsized(site: Site, settings: Mapping[str, Any]) -> Site:
+    """`applied`, without the sizes that follow."""
     base = Base(site, site.given, shown_path(site.path))
-    return complete(base.changed([f"{key}={plain(value)}" for key, value in settings.items()]))
+    return base.changed([f"{key}={plain(value)}" for key, value in settings.items()])
 
 
 def stands_against(plan: Plan) -> Counter[str]:
@@ -79,10 +86,10 @@ def stands_against(plan: Plan) -> Counter[str]:
     return Counter(one.id for one in plan.findings if one.severity == "error")
 
 
-def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
-    """Plan the site again with one remedy applied."""
+def tried(plan: Plan, one: Finding, way: Remedy, kept: Kept | None = None) -> Trial:
+    """Plan the site again with one remedy applied. `kept` are results of stages of such plans (capacity.kept)."""
     try:
-        after = build(applied(plan.site, way.settings))
+        after = planned(_unsized(plan.site, way.settings), kept=kept)
     except SiteError as error:
         return Trial(one, way, None, error=str(error))
     stays = any(
@@ -93,30 +100,71 @@ def tried(plan: Plan, one: Finding, way: Remedy) -> Trial:
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:
-    """Apply remedies one at a time until no error has one that works.
+    """Apply remedies one at a time until no error has one that works, then leave out the values that later ones made needless.
 
-    Each time the first remedy that resolves an error is taken; if there is none, the first that leaves fewer errors.
+    Each time the cheapest remedy of the first error that one resolves is taken; if none does, the first that leaves fewer errors.
     """
-    made = Fixed(plan)
-    for _ in range(MOST_FIXES):
-        found = _next(made, progress)
+    made, kept, rounds = Fixed(plan), Kept(most=2), 0
+    while rounds < MOST_FIXES:
+        found = _next(made, progress, kept)
         if found is None or found.plan is None:
             break
+        rounds += 1
         made.plan = found.plan
         made.settings |= found.remedy.settings
         made.because |= dict.fromkeys(found.remedy.settings, found.finding)
-    return made
+    return _without_needless(plan, made, progress, kept) if rounds > 1 else made
 
 
-def _next(made: Fixed, progress: Callable[[str], None]) -> Trial | None:
-    """The first remedy that resolves an error of the current plan, else the first that leaves fewer errors."""
+def _next(made: Fixed, progress: Callable[[str], None], kept: Kept) -> Trial | None:
+    """The cheapest remedy that resolves the first error of the current plan that any does, else the first that leaves fewer
+    errors.
+    """
     second: Trial | None = None
     for one in made.plan.findings:
-        for way in one.remedies:
-            if one.severity == "error" and way.settings:
-                progress(way.text)
-                trial = tried(made.plan, one, way)
-                if trial.resolves:
-                    return trial
-                second = second or (trial if trial.reduces_errors else None)
+        resolving = []
+        for way in one.remedies if one.severity == "error" else ():
+            if not way.settings:
+                continue
+            progress(way.text)
+            trial = tried(made.plan, one, way, kept)
+            if trial.resolves:
+                resolving.append(trial)
+            second = second or (trial if trial.reduces_errors else None)
+        if resolving:
+            return cheapest(resolving, made.plan)
     return second
+
+
+def cheapest(trials: Sequence[Trial], before: Plan) -> Trial:
+    """Of remedies that resolve a finding of the plan `before`, that which adds least to its bill; one that gives something up
+    only where no other does. Where a bill lacks prices, the order of remedy_costs.yaml stands; of equal ones the first.
+    """
+    cost, unpriced = bom.cost(before.bom), bom.unpriced(before.bom)
+
+    def added(trial: Trial) -> float:
+        return bom.cost(trial.plan.bom) - cost if trial.plan is not None else 0.0
+
+    priced = cost > 0 and all(one.plan is not None and bom.unpriced(one.plan.bom) <= unpriced for one in trials)
+    return min(
+        trials,
+        key=lambda one: (
+            gives_up(one.remedy.settings),
+            added(one) if priced else 0.0,
+            rank(one.remedy.settings),
+        ),
+    )
+
+
+def _without_needless(plan: Plan, made: Fixed, progress: Callable[[str], None], kept: Kept) -> Fixed:
+    """The fixes without the values that are not needed beside the others, dearest first: no error more without them."""
+    for key in sorted(made.settings, key=lambda one: -rank([one])):
+        rest = {other: value for other, value in made.settings.items() if other != key}
+        progress(f"the others without {key}")
+        try:
+            after = planned(_unsized(plan.site, rest), kept=kept)
+        except SiteError:
+            continue
+        if stands_against(after) <= stands_against(made.plan):
+            made = Fixed(after, rest, {other: made.because[other] for other in rest})
+    return made

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from inventory.findings_registry import SEVERITIES, Severity, registry
+from inventory.remedy_costs import rank
 
 __all__ = ["SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy"]
 
@@ -54,7 +55,7 @@ class Finding:
     ``limit_source``  where the limit comes from: ``site limits.pdu_load_pct``, ``catalogue lab-gpu-node psu.rating_w``
     ``err``           the known error that this rule guards against (``ERR-05``, docs/known-errors.md), if any
     ``ports``         the device ports concerned, as ``device:port``
-    ``remedies``      the changes of which each resolves it, the least one first
+    ``remedies``      the changes of which each resolves it; those of site keys in the order of their cost (remedy_costs.yaml)
     """
 
     id: str
@@ -139,7 +140,7 @@ def finding(
     more_numbers: Mapping[str, float] | None = None,
     **numbers: float,
 ) -> Finding:
-    """The finding `id_` of `subject`, worded by the registry.
+    """The finding `id_` of `subject`, worded by the registry. Its remedies are ordered by cost.
 
     `numbers` are the values that it was judged on; `more_numbers` those whose names are arguments of this function (ports,
     limit). The sentence of `case` and the texts of fixes may name them, `words`
@@ -160,12 +161,19 @@ def finding(
         Remedy(one.settings, _filled(id_, "fix", entry.fixes, one.fix, {**values, **one.words, "settings": settings}))
         if one.fix
         else Remedy(one.settings, settings)
-        for one in remedies
+        for one in _cheapest_first(remedies)
         for settings in [" and ".join(f"{key}: {plain(value)}" for key, value in one.settings.items())]
     )
     if printed:
         message += f" Fix: {', or '.join(one.text for one in printed)}."
     return Finding(id_, severity, subject, message, numbers, limit, limit_source, err, ports, printed)
+
+
+def _cheapest_first(remedies: Iterable[RemedyOf]) -> list[RemedyOf]:
+    """Those of site keys by cost, of one cost as they were given; those in words keep their places."""
+    given = list(remedies)
+    ordered = iter(sorted((one for one in given if one.settings), key=lambda one: rank(one.settings)))
+    return [next(ordered) if one.settings else one for one in given]
 
 
 def _filled(id_: str, kind: str, texts: Mapping[str, str], name: str, values: Mapping[str, Any]) -> str:

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from capacity.least import Tried, with_values
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capacity.least import Tried, parts, with_values
 from inventory.findings import Finding, Remedy
 from inventory.site import Site, load_site
 
@@ -35,6 +38,75 @@ def test_what_a_value_brings_is_mended_beside_it() -> None:
 
 def test_a_value_that_leaves_the_finding_is_none() -> None:
     assert Tried(start(), hall).least({PDUS: 2}, "BANK") is None
+
+
+def ways(id_: str, *settings: dict[str, int]) -> Finding:
+    """An error with alternatives."""
+    return Finding(id_, "error", "r01", "", remedies=tuple(Remedy(one, "") for one in settings))
+
+
+def test_of_two_ways_that_of_fewer_values_is_taken() -> None:
+    """Nine switches need two places more; rows of more racks need nothing."""
+
+    def two_ways(site: Site) -> Sequence[Finding]:
+        found = [against("BANK")] if site.power.rack_pdu.per_feed < 3 else []
+        if site.power.rack_pdu.per_feed > 2 and site.oob.switches < 9 and site.room.rows < 4:
+            found.append(ways("PORTS", {SWITCHES: 9}, {"room.rows": 4}))
+        if site.oob.switches > 8 and site.room.rpps_per_row < 2:
+            found.append(against("PLACES", room__rpps_per_row=2))
+        return found
+
+    site = with_values(start(), {"room.rows": 1})
+    assert Tried(site, two_ways).least({PDUS: 3}, "BANK") == {PDUS: 3, "room.rows": 4}
+
+
+def test_a_way_into_a_dead_end_leaves_the_other_one() -> None:
+    def dead_end(site: Site) -> Sequence[Finding]:
+        found = [against("BANK")] if site.power.rack_pdu.per_feed < 3 else []
+        if site.power.rack_pdu.per_feed > 2 and site.oob.switches < 9 and site.room.rows < 4:
+            found.append(ways("PORTS", {SWITCHES: 9}, {"room.rows": 4}))
+        return [*found, *([against("CABLE")] if site.oob.switches > 8 else [])]
+
+    site = with_values(start(), {"room.rows": 1})
+    assert Tried(site, dead_end).least({PDUS: 3}, "BANK") == {PDUS: 3, "room.rows": 4}
+
+
+def test_a_value_that_mends_alone_stands_alone() -> None:
+    def switches_do(site: Site) -> Sequence[Finding]:
+        found = [against("BANK")] if site.oob.switches < 9 and site.power.rack_pdu.per_feed < 3 else []
+        return [
+            *found,
+            *([against("PORTS", oob__switches=9)] if 2 < site.power.rack_pdu.per_feed > site.oob.switches - 6 else []),
+        ]
+
+    assert Tried(start(), switches_do).least({PDUS: 3}, "BANK") == {SWITCHES: 9}
+
+
+KEYS = (PDUS, SWITCHES, PLACES, "room.rows")
+
+
+@given(st.sets(st.frozensets(st.sampled_from(KEYS), min_size=1)))
+def test_without_any_of_its_values_a_set_does_not_mend(mending: set[frozenset[str]]) -> None:
+    """Which keys have to be 9 together is drawn."""
+
+    def drawn(site: Site) -> Sequence[Finding]:
+        nine = frozenset(key for key in KEYS if value_of(site, key) == 9)
+        if nine in mending:
+            return []
+        more = [{key: 9} for key in KEYS if key not in nine]
+        return [ways("NEW", *more)] if nine else [against("BANK")]
+
+    made = Tried(start(), drawn).least({PDUS: 9}, "BANK")
+    assert made is None or frozenset(made) in mending
+    assert not [part for part in parts(made or {}) if frozenset(part) in mending]
+
+
+def value_of(site: Site, key: str) -> int:
+    section, *names = key.split(".")
+    value = getattr(site, section)
+    for name in names:
+        value = getattr(value, name)
+    return int(value)
 
 
 def test_an_error_without_a_remedy_ends_the_search() -> None:

@@ -1,10 +1,15 @@
-"""Each remedy that a plan prints, applied: the finding goes, and no new error comes."""
+"""Each remedy that a plan prints, applied: the finding goes, and no new error comes. No part of its values does as much."""
+
+from dataclasses import replace
 
 import pytest
 
 from capacity.build import build
-from capacity.remedies import applied, fixes, stands_against, tried
+from capacity.least import parts
+from capacity.model import Plan
+from capacity.remedies import Trial, applied, cheapest, fixes, stands_against, tried
 from capacity.sizes import complete
+from inventory.findings import Finding, Remedy
 from inventory.site import Site, parse_site
 from inventory.site.loading import load_site
 from tests.capacity.broken_sites import base, broken
@@ -13,7 +18,9 @@ from tests.seed import SEED
 
 
 def false_remedies(site: Site, id_: str = "") -> list[str]:
-    """What does not mend of the remedies of a site's plan, one of each kind: finding and keys; `id_`: of this finding alone."""
+    """What does not mend of the remedies of a site's plan, and what mends with a part of its values, one of each kind: finding
+    and keys; `id_`: of this finding alone.
+    """
     plan, found, seen = build(site), [], set()
     for one in plan.findings:
         for way in one.remedies:
@@ -22,8 +29,10 @@ def false_remedies(site: Site, id_: str = "") -> list[str]:
                 continue
             seen.add(kind)
             trial = tried(plan, one, way)
-            if not trial.resolves:
+            enough = next((part for part in parts(way.settings) if tried(plan, one, Remedy(part, "")).resolves), None)
+            if not trial.resolves or enough is not None:
                 why = trial.error or ("the finding stays" if trial.stays else f"new: {', '.join(trial.new)}")
+                why = f"a part is enough: {enough}" if trial.resolves else why
                 found.append(
                     f"{' '.join(site.changes)} {site.name}: {one.id} {one.subject}: {dict(way.settings)}: {why}"
                 )
@@ -70,11 +79,41 @@ def test_fixes_leave_no_error_that_the_site_file_can_mend() -> None:
     assert stands_against(plan)
     assert not stands_against(found.plan)
     assert found.settings.keys() == found.because.keys()
-    assert {"oob.switches", "room.rows", "electrical.utility.firm_mva"} <= found.settings.keys()
+    assert {"oob.switches", "electrical.utility.firm_mva"} < found.settings.keys()
+    assert found.settings.keys() & {"room.rows", "room.racks_per_row"}
     assert not stands_against(build(applied(plan.site, found.settings)))
+    for part in parts(found.settings):
+        assert len(part) < len(found.settings) - 1 or stands_against(build(applied(plan.site, part)))
 
 
 def test_a_sound_plan_needs_no_fix() -> None:
     plan = build(first_site("h100"))
     assert not fixes(plan).settings
     assert fixes(plan).plan is plan
+
+
+def costing(plan: Plan, factor: float, **settings: int) -> Trial:
+    """A remedy that resolves, and with which all prices are `factor` times as high."""
+    dearer = replace(plan, bom=plan.bom.assign(cost=plan.bom["cost"] * factor))
+    made = {key.replace("__", "."): value for key, value in settings.items()}
+    return Trial(Finding("SPACE-ROOM", "error", "room", ""), Remedy(made, ""), dearer)
+
+
+def test_of_remedies_that_mend_the_one_that_adds_least_to_the_bill_is_taken() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    assert plan.bom["cost"].sum() > 0
+    more, less = costing(plan, 1.2, oob__switches=9), costing(plan, 1.1, room__rows=9)
+    assert cheapest([more, less], plan) is less
+
+
+def test_a_remedy_that_gives_something_up_is_taken_last_though_it_lowers_the_bill() -> None:
+    plan = build(load_site("h100-1000-ib"))
+    more, less = costing(plan, 1.2, oob__switches=9), costing(plan, 0.5, server__count=8)
+    assert cheapest([less, more], plan) is more
+
+
+def test_without_prices_the_stated_order_of_cost_stands() -> None:
+    plan = build(first_site("h100"))
+    plan = replace(plan, bom=plan.bom.assign(cost=0.0, price_source=""))
+    rows, switches = costing(plan, 1.0, room__rows=9), costing(plan, 1.0, oob__switches=9)
+    assert cheapest([rows, switches], plan) is switches
