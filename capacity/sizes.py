@@ -9,6 +9,7 @@ whether the file states it or not, and what is worked out is what they ask for, 
 
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,13 @@ from capacity.power.rack import budget
 from capacity.power.upstream import panels
 from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
-from inventory.findings import Finding
-from inventory.site import Site, loading, whatif
+from inventory.findings import Finding, plain
+from inventory.findings_registry import registry
+from inventory.site import Site, SiteError, loading, whatif
+from inventory.site.effective import SIZES
+from inventory.site.messages import dotted
 from inventory.site.references import Ladder, at
+from inventory.site.yaml_source import Problem
 
 MOST_PLANS = 20
 """Plans, most of them only begun, after which the sizes count as worked out; what they still lack is a finding of the plan."""
@@ -145,19 +150,48 @@ def planned(
 def _sized(
     site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept, wanted: Collection[str] | None = None
 ) -> Site:
-    """The site with its open sizes worked out."""
+    """The site with its open sizes worked out. SiteError where the site file's rules have no room for a size that it asks for."""
     made: dict[str, Any] = {}
     standing = load_standing(site)
     groups, last = _needed(wanted)
     for _ in range(MOST_PLANS):
-        more = _asked(site, catalog, {"assets": assets, "baseline": standing, "what_ifs": False}, groups, kept)
+        more, found = _asked(site, catalog, {"assets": assets, "baseline": standing, "what_ifs": False}, groups, kept)
         if not more or min(map(_number, more)) > last:
             break
         for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():
             made.pop(key, None)
         made |= more
-        site = loading.with_sizes(site, made, catalog)
+        try:
+            site = loading.with_sizes(site, made, catalog)
+        except SiteError as error:
+            raise SiteError(error.shown_path, [_of_sizes(one, site, more, found) for one in error.problems]) from None
     return site
+
+
+def _of_sizes(problem: Problem, site: Site, more: Mapping[str, Any], findings: Sequence[Finding]) -> Problem:
+    """A fault that came with the sizes `more`, which the planner raised and nobody wrote: what asks for them, and the values of
+    site file and reference designs that this follows from.
+    """
+    own = dotted(problem.path)
+    keys = [own] if own in more else sorted(more)
+    asking = [one for one in findings if any(not set(keys).isdisjoint(way.settings) for way in one.remedies)]
+    behind: dict[str, list[str]] = {"given": [], "reference": []}
+    for key in sorted({key for one in asking for key in registry()[one.id].keys} - set(more)):
+        path = tuple(key.split("."))
+        origin, value = site.effective.origin(path), at(site.effective.value, path)
+        if origin is not None and origin.kind in behind and value is not None:
+            behind[origin.kind].append(f"{key}: {plain(value)}")
+    sizes = "; ".join(
+        f"{key} {plain(more[key])}, {SIZES[key].how if key in SIZES else 'of its ladder'}" for key in keys
+    )
+    whose = {"given": "of the site file", "reference": "of its reference designs"}
+    changes = [f"{whose[kind]} ({', '.join(values)})" for kind, values in behind.items() if values]
+    why = "".join(f"; {one.id}: {one.message.partition(' Fix: ')[0]}" for one in asking[:1])
+    return replace(
+        problem,
+        found=f"{problem.found}, computed and not in the file: {sizes}{why}",
+        do=f"change a value {', or '.join(changes)}" if changes else problem.do,
+    )
 
 
 def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, ...], ...], int]:
@@ -178,8 +212,8 @@ def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, .
 @frames.with_python_strings
 def _asked(
     site: Site, catalog: Catalog, built: stages.Built, groups: Iterable[tuple[stages.Stage, ...]], kept: Kept
-) -> dict[str, Any]:
-    """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any."""
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any. And these findings."""
     for group in groups:
         findings: list[Finding] = []
         for stage in group:
@@ -187,13 +221,13 @@ def _asked(
             built = {**built, **added}
             findings += found
             if (more := _raised(found, site)) and (number := min(map(_number, more))) <= SOON:
-                return _of_stage(more, number)
+                return _of_stage(more, number), found
         more = _raised(findings, site)
         for one in findings if supplied in group else ():
             more |= _rung(one, built["supply_loads"].elements, site, more)
         if more:
-            return _of_stage(more, min(map(_number, more)))
-    return {}
+            return _of_stage(more, min(map(_number, more))), findings
+    return {}, []
 
 
 def _number(key: str) -> int:

@@ -1,5 +1,6 @@
 """Sizes that are worked out: the least with which the plan has no error; what the file states is kept and judged."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from capacity.model import Plan
 from capacity.sizes import complete, first_rung, load_site
 from inventory.delivered.assets import load_assets
 from inventory.paths import catalog_dir
-from inventory.site import Site, loading, parse_site
+from inventory.site import Site, SiteError, loading, parse_site
 from inventory.site.explain import origin_of
 from inventory.site.new import Wanted, site_text
 from inventory.site.references import Ladder, at
+from inventory.site.yaml_source import Problem
+from tests.capacity.broken_sites import BREAKS, base
 from tests.capacity.sites import variant
 from tests.first_sites import FIRST, first_plan, first_site, text_of
 from tests.seed import SEED
@@ -213,3 +216,48 @@ def test_the_next_rung_is_the_first_that_carries_it_or_the_last(needed: float, n
 
 def test_there_is_no_rung_above_the_last() -> None:
     assert first_rung(LADDER, "kva", 9000, 400) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (["electrical.panels.rating_a=60"], "at most 20"),
+        (["electrical.panels.rating_a=100", "room.racks_per_row=5"], "fewer than racks_per_row, 5"),
+    ],
+)
+def test_a_size_that_the_site_file_refuses_says_what_it_was_computed_from(changes: list[str], expected: str) -> None:
+    with pytest.raises(SiteError) as raised:
+        complete(base("h100").changed(changes))
+    (problem,) = raised.value.problems
+    assert problem.path == ("room", "rpps_per_row")
+    assert expected in problem.expected
+    assert re.search(
+        r"^\d+, computed and not in the file: room.rpps_per_row \d+, as few .*; SPACE-RPP: ", problem.found
+    )
+    given = ", ".join(sorted(one.replace("=", ": ") for one in changes))
+    assert problem.do.startswith(f"change a value of the site file ({given}), or of its reference designs (electrical.")
+
+
+SMALL_ROOMS = st.lists(
+    st.sampled_from([one for one in BREAKS if one.startswith(("room", "electrical", "power"))]), max_size=3
+)
+
+
+@settings(max_examples=5, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(("h100", "b200")), SMALL_ROOMS)
+@example("b200", ["electrical.panels.rating_a=60", "room.racks_per_row=4"])
+def test_what_the_site_file_takes_and_its_sizes_break_is_never_said_of_the_file(name: str, changes: list[str]) -> None:
+    try:
+        site = base(name).changed(changes)
+    except SiteError:
+        return
+    assert all("computed and not in the file" in one.found for one in problems_of_sizes(site))
+
+
+def problems_of_sizes(site: Site) -> tuple[Problem, ...]:
+    """What is wrong with the site when its sizes are worked out."""
+    try:
+        complete(site)
+    except SiteError as error:
+        return error.problems
+    return ()
