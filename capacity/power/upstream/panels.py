@@ -58,7 +58,7 @@ def places_for(site: Site, electrical: Electrical, panels: int) -> int:
 
 def by_rows(site: Site, electrical: Electrical, circuits: pd.DataFrame, rows: Ints) -> Ints:
     """Panels of each row (index: its number) when none serves two rows."""
-    limit, places = trees.panel_kw(site, electrical), electrical.panels.circuits
+    limit, places = trees.fill_to_kw(site, electrical), electrical.panels.circuits
     worst, feed = trees.fill_kw(circuits), circuits["feed"].to_numpy(dtype=object)
     count = np.zeros(site.room.rows + int(rows.max(initial=0)) + 1, dtype=np.int64)
     for name in site.power.feeds:

@@ -23,7 +23,7 @@ from capacity.power.rack.circuits import usable_kw
 from capacity.power.rooms import GRID, room_of
 from capacity.power.upstream.power_factor import power_factors
 from inventory.site import Site
-from inventory.site.sections.electrical import Electrical
+from inventory.site.sections.electrical import Electrical, TransformerType
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -279,6 +279,30 @@ def panel_kw(site: Site, electrical: Electrical) -> float:
     return rated * altitude.factor(site, "low_voltage")
 
 
+def block_kw(site: Site, electrical: Electrical) -> float:
+    """What a UPS block carries continuously, without its redundant modules."""
+    modules = usable_modules(electrical, site.ups.redundancy)
+    permitted = modules * site.ups.module_kw * electrical.ups_blocks.permitted_load
+    return permitted * altitude.factor(site, "ups")
+
+
+def pdu_transformer_kw(site: Site, unit: TransformerType) -> float:
+    """What a PDU transformer carries continuously."""
+    return unit.kva * power_factors(site).of("pdu_transformer") * altitude.factor(site, "transformer")
+
+
+def fill_to_kw(site: Site, electrical: Electrical) -> float:
+    """What a panel is filled to: what it carries, and not more than the PDU transformer and the UPS block that feed it."""
+    least = min(panel_kw(site, electrical), block_kw(site, electrical))
+    unit = electrical.pdu_transformers
+    if unit is None:
+        return least
+    carried_kw = pdu_transformer_kw(site, unit)
+    least = min(least, carried_kw)
+    lost_kw = float(losses_kw(unit.no_load_kw, unit.load_loss_kw, least / carried_kw))
+    return min(least, block_kw(site, electrical) - lost_kw)
+
+
 def by_fullest_line(circuits: pd.DataFrame, power_factor: float) -> pd.DataFrame:
     """`circuits` that take of a panel what they would with all three lines as full as the fullest one: no line of a panel that
     is filled so carries more than the panel may.
@@ -349,9 +373,9 @@ def build(
     worth = {kind: altitude.factor(site, kind) for kind in altitude.KINDS}
     board_kw = usable_kw(e.switchboards.rating_a, board_v, e.switchboards.continuous, 3, grid_pf) * worth["low_voltage"]
     transformer_kw = min(e.transformers.kva * grid_pf * worth["transformer"], board_kw)
-    block_kw = usable_modules(e, site.ups.redundancy) * site.ups.module_kw * e.ups_blocks.permitted_load * worth["ups"]
-    block_share = min(block_kw, transformer_kw * e.ups_blocks.efficiency)
-    each_kw = panel_kw(site, e)
+    of_block_kw = block_kw(site, e)
+    block_share = min(of_block_kw, transformer_kw * e.ups_blocks.efficiency)
+    each_kw, filled_kw = panel_kw(site, e), fill_to_kw(site, e)
     panel_of = np.zeros(len(circuits), dtype=np.int64)
     worst, of_feed = circuits["worst_kw"].to_numpy(dtype=np.float64), circuits["feed"].to_numpy(dtype=object)
     taken = fill_kw(circuits)
@@ -377,12 +401,12 @@ def build(
             * worth["medium_voltage"],
         )
         mine = np.flatnonzero(of_feed == feed)
-        panel = fill_rows(taken[mine], rows[mine], each_kw, e.panels.circuits)
+        panel = fill_rows(taken[mine], rows[mine], filled_kw, e.panels.circuits)
         panel_loads = np.bincount(panel, worst[mine]).astype(np.float64) if len(mine) else np.zeros(0)
         behind = np.arange(len(panel_loads))
         unit_loads = panel_loads
         if (unit := e.pdu_transformers) is not None:
-            pdu_kw = unit.kva * factors.of("pdu_transformer") * worth["transformer"]
+            pdu_kw = pdu_transformer_kw(site, unit)
             lost_kw = float(losses_kw(unit.no_load_kw, unit.load_loss_kw, min(1.0, block_share / pdu_kw)))
             behind = fill_evenly(panel_loads, min(pdu_kw, block_share - lost_kw))
             unit_loads = np.bincount(behind, panel_loads).astype(np.float64) if len(behind) else np.zeros(0)
@@ -393,7 +417,7 @@ def build(
             unit_loads,
             np.full(mechanical, mechanical_feed_kw / max(mechanical, 1)),
             on_ups,
-            Limits(block_kw, transformer_kw, block_share, e.ups_blocks.efficiency),
+            Limits(of_block_kw, transformer_kw, block_share, e.ups_blocks.efficiency),
             e.ups_blocks.standing(feed),
             None if standing is None else standing - e.transformers.n_plus,
         )
@@ -416,7 +440,7 @@ def build(
             name = f"tx-{feed}-{made_of.boards + i + 1}"
             _transformer(made, e, name, feed, room, intake, board_v, transformer_kw, True)
         uppers = [
-            _ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[int(b)], board_v, block_kw)
+            _ups(made, site, e, f"ups-{feed}-{i + 1}", feed, room, boards[int(b)], board_v, of_block_kw)
             for i, b in enumerate(made_of.board)
         ]
         units = [uppers[int(b)] for b in made_of.block]
@@ -466,7 +490,7 @@ def build(
                 transformer = _transformer(made, e, f"tx-{feed}-m{i + 1}", feed, room, intake, board_v, transformer_kw)
                 above = _board(made, e, f"swb-{feed}-m{i + 1}", feed, room, (transformer, *plant), board_v, board_kw)
             if on_ups and shared_block < 0:
-                above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, above, board_v, block_kw)
+                above = _ups(made, site, e, f"ups-{feed}-m{i + 1}", feed, room, above, board_v, of_block_kw)
             made.add(
                 f"mech-{feed}-{i + 1}",
                 "mechanical",

@@ -15,7 +15,9 @@ from capacity.outputs.summary import summarise
 from capacity.power.upstream import double_outages, single_failures, switching
 from capacity.power.upstream import tree as trees
 from capacity.power.upstream.network import Network
-from inventory.site import Site, load_site
+from capacity.sizes import complete
+from inventory.site import Site, load_site, parse_site
+from inventory.site.new import Wanted, site_text
 from inventory.site.whatif import changed
 from tests.capacity.sites import variant
 from tests.findings import names
@@ -74,6 +76,27 @@ def test_panels_keep_their_places_and_their_rating(plan: Plan) -> None:
     circuits = plan.elements[plan.elements["kind"] == "circuit"]
     assert circuits.groupby("upstream").size().max() <= electrical.panels.circuits
     assert not [f for f in plan.findings if f.id in ("POWER-ELEMENT", "POWER-UPS-REDUNDANCY", "POWER-FAILURE")]
+
+
+@pytest.mark.parametrize(("gpu", "racks"), [("gb200", 12), ("gb300", 32)])
+def test_panels_larger_than_a_ups_block_are_filled_to_what_the_block_carries(gpu: str, racks: int) -> None:
+    """A busway of 1,000 A carries 575 kW, and two modules of 250 kW at 90 % of them 450 kW."""
+    plan = build(complete(parse_site(site_text(Wanted("hall", gpu=gpu, fabric="ib", racks=racks)))), what_ifs=False)
+    assert not [(one.id, one.subject, one.message) for one in plan.findings if one.severity == "error"]
+    panels = plan.elements[plan.elements["kind"] == "panel"]
+    assert panels["limit_kw"].min() > 570
+    assert panels["worst_kw"].max() <= 450
+
+
+def test_panels_larger_than_a_pdu_transformer_are_filled_to_what_it_carries() -> None:
+    plan = build(
+        with_electrical("b200-256-roce", {"pdu_transformers": {"kva": 75.0, "load_loss_kw": 1.5, "no_load_kw": 0.2}}),
+        what_ifs=False,
+    )
+    elements = plan.elements.set_index("name")
+    above = elements.loc[elements.loc[elements["kind"] == "panel", "upstream"].unique()]
+    assert set(above["kind"]) == {"pdu_transformer"}
+    assert (above["worst_kw"] <= above["limit_kw"] + 1e-6).all()
 
 
 def test_load_of_an_element_is_that_of_what_hangs_on_it_and_its_losses(plan: Plan) -> None:
