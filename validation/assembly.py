@@ -136,8 +136,10 @@ def named(drive: Said) -> str:
     return f"{drive['name']} ({drive['model']}, serial {drive['serial']})"
 
 
-def mirror_faults(machine: Said, device: DeviceType) -> Iterator[str]:
-    """The boot drives are one clean RAID 1 of whole disks, and the server starts from either (S019)."""
+def mirror_faults(machine: Said, device: DeviceType, *, tried: bool = False) -> Iterator[str]:
+    """The boot drives are one clean RAID 1 of whole disks, and the server starts from either (S019). `tried`: it was seen to start
+    from each of them alone, so boot entries, which firmware may make by itself, prove nothing more.
+    """
     wanted = sum(kind.count for kind in device.bringup.drives if kind.use == "boot" and kind.raid == "1")
     mirrors = [array for array in machine["arrays"] if array["level"] == "raid1"]
     if not mirrors:
@@ -151,19 +153,21 @@ def mirror_faults(machine: Said, device: DeviceType) -> Iterator[str]:
             yield f"{array['name']} lacks {array['degraded']} members"
         if array["state"] not in RUNNING:
             yield f"{array['name']} is {array['state']}"
-    yield from _bootable(machine["boot"], sorted({member["disk"] for array in mirrors for member in array["members"]}))
+    disks = sorted({member["disk"] for array in mirrors for member in array["members"]})
+    yield from _bootable(machine["boot"], disks, tried=tried)
 
 
-def _bootable(boot: Said, disks: Sequence[str]) -> Iterator[str]:
+def _bootable(boot: Said, disks: Sequence[str], *, tried: bool) -> Iterator[str]:
     if boot["firmware"] != "uefi":
-        yield "it started in BIOS mode: which disks can start it is not known"
+        if not tried:
+            yield "it started in BIOS mode: which disks can start it is not known"
         return
     started = {entry["partition"].lower() for entry in boot["entries"] if entry["active"]}
     on = {disk: [part for part in boot["partitions"] if part["disk"] == disk] for disk in disks}
     for disk, parts in on.items():
         if not any(part["loaders"] for part in parts):
             yield f"{disk} has no EFI system partition with a boot program"
-        elif not any(part["uuid"].lower() in started for part in parts):
+        elif not tried and not any(part["uuid"].lower() in started for part in parts):
             yield f"no boot entry of the firmware starts from {disk}"
     kinds = {tuple(sorted(part["loaders"].items())) for parts in on.values() for part in parts if part["loaders"]}
     if len(kinds) > 1:

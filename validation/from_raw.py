@@ -480,6 +480,7 @@ NOT_FROM_RAW: Mapping[str, str] = {
     "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
     "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
     "S141.applied": OF_THE_WHOLE_NODE,
+    "S142.applied": "the limit is a word: the SHA-256 of the image that was built",
     "S148.applied": OF_THE_WHOLE_NODE,
     "S151.applied": OF_THE_WHOLE_NODE,
     "S159.measured": "the value has no number that is compared with the limit, which is a time budget",

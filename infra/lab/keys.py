@@ -31,7 +31,7 @@ TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password"
 def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
     for secret in TEXT_SECRETS:
-        write_private(paths.secrets / secret, secrets.token_hex(16) + "\n")
+        text_secret(paths.secrets / secret)
     write_private(
         paths.secrets / "alert_webhook",
         f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts/{secrets.token_urlsafe(24)}\n",
@@ -45,6 +45,11 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
         known.append(f"{address} {public}\n")
     write_private(paths.known_hosts, "".join(known))
     _certificate(spec, paths)
+
+
+def text_secret(target: Path) -> None:
+    """Make a password: 32 hex digits."""
+    write_private(target, secrets.token_hex(16) + "\n")
 
 
 def ssh_key(target: Path, comment: str) -> str:

@@ -1,35 +1,44 @@
 """`make demo-metal`: two empty virtual machines become nodes that let us in, one by BIOS and one by UEFI; then it goes wrong.
 
-Stages: build the image (once), render, both servers from the network to a login, either drive taken out, an unknown MAC,
-drives with foreign content and the consent to overwrite them, a wrong drive, a truncated image, the power cut while the image
-is written. Each fault is a named state, and the same call brings the server on. Exit status 0 when all went as said.
+Stages: build the image (once), render, both servers from the network to a login; then for one of them, while the other runs on: an
+unknown MAC, a wrong drive, drives with foreign content and the consent to overwrite them, a truncated image, the power cut while
+the image is written, and the same consent a second time; then either drive taken out of each. Each fault is a named state, and the
+same call brings the server on. At the end `installed.json` says what was seen, and checks of the step register judge it.
+Exit status 0 when all went as said.
 
-Power is switched by this program and not by a BMC; nothing of inspection, firmware and BIOS settings is exercised.
+State is kept in var/lab-metal: a second run starts both servers from their drives, finds them as they were left, and writes
+nothing. `--anew` begins with empty drives. Power is switched by this program and not by a BMC; nothing of firmware and BIOS
+settings is exercised.
 """
 
 import argparse
 import dataclasses
+import hashlib
+import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from capacity.build import build
 from capacity.model import Plan
 from capacity.services import boot
-from capacity.services.boot import consents
+from capacity.services.boot import consents, record
 from capacity.services.boot.intents import Intents, hyphened
-from capacity.services.boot.life import Life
+from capacity.services.boot.life import Life, Report
 from infra.boot import image as images
-from infra.lab.keys import signing_key, ssh_key
+from infra.lab.keys import TEXT_SECRETS, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
-from infra.metal.run import Access, Bringing, Server
+from infra.metal.run import IMAGE_NOTE, Access, Bringing, Server
 from infra.metal.segment import TOOLS, Network, Segment
 from inventory.delivered.assets import load_assets
-from inventory.paths import var_dir, write_file
+from inventory.paths import repo_root, var_dir, write_file
 from inventory.site import load_site
 from validation.evidence.keys import signer_from
 
@@ -40,8 +49,13 @@ UEFI = ("gpu002",)
 BUDGET_S = {"image": 1800.0, "first-boot": 1200.0}
 """Without KVM and beside other work a machine is twenty times slower than its host."""
 STRANGER = "52:54:00:78:00:ff"
-MARK_AT = 32 * 1024
+MARK_AT, MARK_BYTES = 32 * 1024, 512
 """Where the initramfs marks what it writes."""
+HEAD_BYTES, TAIL_BYTES = 2 << 20, 1 << 20
+"""What the content of a drive is known by (infra/boot/deploy.sh)."""
+CHECKS = "base_system or mirrored or network_boot or installed_over_the_network"
+"""Names of the checks that judge the record: S019, S032, S142."""
+JUDGE_S = 900.0
 SHUTDOWN_S = 120.0
 WRITING_S = 8.0
 """After so long the power is cut while the image is written, which takes half a minute."""
@@ -56,7 +70,8 @@ class Demo:
 
     def __init__(self) -> None:
         site = load_site(SITE)
-        self.plan: Plan = build(site, assets=load_assets(site))
+        self.assets = load_assets(site)
+        self.plan: Plan = build(site, assets=self.assets)
         self.paths, self.out = LabPaths(SITE), var_dir(SITE)
         self.boot, self.metal = self.out / "boot", self.out / "metal"
         self.began = time.monotonic()
@@ -65,11 +80,10 @@ class Demo:
         print(f"{time.monotonic() - self.began:7.1f} s  {text}", flush=True)
 
     def keys(self) -> None:
-        """The operator's key and the key that signs images, made once."""
-        for name, make in (
-            ("ssh_ed25519", lambda path: ssh_key(path, f"operator@{SITE}")),
-            ("evidence_ed25519", signing_key),
-        ):
+        """The operator's key, the key that signs images and evidence, and what else the site names: made once."""
+        made: dict[str, Callable[[Path], object]] = dict.fromkeys(TEXT_SECRETS, text_secret)
+        made |= {"ssh_ed25519": lambda path: ssh_key(path, f"operator@{SITE}"), "evidence_ed25519": signing_key}
+        for name, make in made.items():
             if not (self.paths.secrets / name).exists():
                 make(self.paths.secrets / name)
 
@@ -82,18 +96,27 @@ class Demo:
             images.build(of, folder, key, self.say)
         return boot.parse_image((folder / "image.json").read_text(), str(folder / "image.json"))
 
-    def render(self, found: Intents, image: boot.Image, overwrite: Sequence[str] = ()) -> None:
-        """What `bringup boot render` writes, and the image's files where the boot server serves them."""
+    def render(self, found: Intents, image: boot.Image, overwrite: Sequence[str] = (), anew: str = "") -> list[str]:
+        """What `bringup boot render` writes, where it differs; the names of these files. `anew`: a server whose seed is served
+        once more. The image's files are put where the boot server serves them.
+        """
         key = (self.paths.secrets / "ssh_ed25519.pub").read_text()
         made = boot.files(self.plan, found, {ROLE: image}, key, consents.parse(overwrite, found))
-        for name, text in made.items():
-            write_file(self.boot / name, text)
+        seed = f"{boot.HTTP}/seed/{next((hyphened(h['mac']) for h in found.servers() if h['device'] == anew), '-')}/"
+        changed = [
+            name
+            for name, text in made.items()
+            if name.startswith(seed) or not (self.boot / name).exists() or (self.boot / name).read_text() != text
+        ]
+        for name in changed:
+            write_file(self.boot / name, made[name])
         served = self.boot / boot.HTTP / "images" / image.role / image.version
         served.mkdir(parents=True, exist_ok=True)
         for part in image.parts.values():
             target = served / part.file
             target.unlink(missing_ok=True)
             os.link(self.out / "images" / ROLE / part.file, target)
+        return changed
 
     def servers(self, found: Intents, namespace: str) -> dict[str, Server]:
         """The machines that the plan's GPU servers are."""
@@ -101,28 +124,76 @@ class Demo:
         for number, host in enumerate(found.servers(), start=1):
             name = host["device"]
             drives = tuple(Drive(serial, self.metal / f"{serial}.raw") for serial in found.layouts[name].serials)
-            machine = Machine(name, host["mac"], f"tap{number}", name in UEFI, drives, self.metal)
+            machine = Machine(
+                name,
+                host["mac"],
+                f"tap{number}",
+                name in UEFI,
+                drives,
+                self.metal,
+                serial=str(self.assets.at[name, "serial"]),
+                uuid=str(self.assets.at[name, "uuid"]),
+            )
             ssh = self.plan.site.credentials.ssh
             access = Access(
                 host["address"].partition("/")[0],
                 ssh.user,
                 self.paths.secrets / "ssh_ed25519",
-                self.metal / "known_hosts",
+                self.paths.known_hosts,
             )
             made[name] = Server(Power(machine, namespace), access)
         return made
 
 
+class Proofs:
+    """What was seen and holds until it is undone, kept in a file: that the faults were tried, and which drives start a server.
+
+    A writing undoes what was seen of a server's drives; another image undoes all.
+    """
+
+    def __init__(self, file: Path, image: str) -> None:
+        self.file = file
+        said = json.loads(file.read_text()) if file.exists() else {}
+        self.said: dict[str, Any] = said if said.get("image") == image else {"image": image, "alone": {}}
+
+    @property
+    def faults_tried(self) -> bool:
+        return "faults" in self.said
+
+    def tried(self) -> None:
+        self._keep({**self.said, "faults": time.time()})
+
+    def alone(self, server: str, written: float) -> tuple[str, ...]:
+        """Serial numbers of the drives that a server, last written then, was seen to start from alone."""
+        said = self.said["alone"].get(server, {})
+        return tuple(sorted(said.get("drives", ()))) if said.get("written") == written else ()
+
+    def started(self, server: str, written: float, serial: str) -> None:
+        """A server, last written then, started from this drive alone."""
+        drives = [*self.alone(server, written), serial]
+        self._keep(
+            {**self.said, "alone": {**self.said["alone"], server: {"written": written, "drives": sorted({*drives})}}}
+        )
+
+    def _keep(self, said: Mapping[str, Any]) -> None:
+        self.said = dict(said)
+        write_file(self.file, json.dumps(self.said, indent=1) + "\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; see the module's text for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m infra.metal", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="only from the network to a login")
+    parser.add_argument("--short", action="store_true", help="without the faults, and no drive is taken out")
+    parser.add_argument("--anew", action="store_true", help="begin with empty drives, whatever an earlier run left")
     arguments = parser.parse_args(argv)
     if obstacle := missing():
         print(obstacle, file=sys.stderr)
         return 2
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # machines and network end with this program
     demo = Demo()
-    found = boot.intents(demo.plan, load_assets(demo.plan.site))
+    found = boot.intents(demo.plan, demo.assets)
     prefix = demo.plan.site.addressing.provisioning.prefixlen
     network = Network(
         f"bringup-{SITE}",
@@ -130,10 +201,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         [f"tap{n + 1}" for n in range(len(found.hosts) + 1)],
     )
     demo.keys()
-    shutil.rmtree(demo.metal, ignore_errors=True)
+    if arguments.anew:
+        shutil.rmtree(demo.metal, ignore_errors=True)
     try:
         image = demo.image()
-        demo.render(found, image)
+        changed = demo.render(found, image)
+        demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
         with Segment(network, demo.boot, demo.metal) as segment:
             servers = demo.servers(found, network.namespace)
             bringing = Bringing(segment, servers, image.version, demo.metal / "lives.json", BUDGET_S)
@@ -152,25 +225,90 @@ def main(argv: Sequence[str] | None = None) -> int:
 def stages(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment, *, short: bool) -> None:
     """The stages in their order; DemoError at the first that does not go as said."""
     names = list(bringing.servers)
-    demo.say(f"{', '.join(names)}: from empty drives, over the network, to a login; image {image.version}")
-    brought(bringing.bring(names, demo.say))
-    for name in names:
-        read_back(demo, bringing, name, image)
-    demo.say("The same call again: nothing to do")
-    if any(life.step != "ready" for life in bringing.bring(names, demo.say).values()):
-        raise DemoError("a ready server did not stay ready")
-    if short:
-        return
+    stood = [name for name in names if name in bringing.lives and bringing.lives[name].step == "ready"]
+    held, told = contents(bringing, stood), len(reports_of(bringing, stood))
+    proofs = Proofs(demo.metal / "proofs.json", image.version)
+    if todo := [name for name in names if name not in stood]:
+        demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
+        brought(bringing.bring(todo, demo.say))
+    running(demo, bringing, names, image)
+    if stood:
+        unchanged(demo, bringing, stood, held, told)
+    if not short and not proofs.faults_tried:
+        faults(demo, bringing, found, image, segment)
+        proofs.tried()
+    due = {
+        name: [serial for serial in serials(bringing, name) if serial not in alone(bringing, proofs, name)]
+        for name in names
+    }
+    if not short and any(due.values()):
+        for name in names:
+            shut_down(bringing, name)
+        for lost in (0, 1):
+            without_drive(demo, bringing, proofs, names, lost)
+        running(demo, bringing, names, image)
+    record_all(demo, bringing, proofs, names)
+    judge(demo, segment)
     for name in names:
         shut_down(bringing, name)
-        for lost in (0, 1):
-            without_drive(demo, bringing, name, lost)
-    victim = names[0]
+
+
+def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment) -> None:
+    """What goes wrong with one server, one thing after the other, while the others run on; in the end it is ready again."""
+    victim, *others = bringing.servers
+    boots = {name: bringing.run(name, "cat /proc/sys/kernel/random/boot_id") for name in others}
+    held = contents(bringing, others)
+    shut_down(bringing, victim)
     unknown_mac(demo, bringing, segment, victim)
-    foreign_content(demo, bringing, found, image, victim)
+    bringing.again(victim)
     wrong_drive(demo, bringing, victim)
+    foreign(demo, bringing, victim)
+    consented(demo, bringing, found, image, victim)
     truncated(demo, bringing, image, victim)
     power_cut(demo, bringing, victim)
+    read_back(demo, bringing, victim, image)
+    consent_again(demo, bringing, found, image, victim)
+    again = {name: bringing.run(name, "cat /proc/sys/kernel/random/boot_id") for name in others}
+    if None in again.values() or again != boots or contents(bringing, others) != held:
+        raise DemoError(f"{', '.join(others)} did not run on as it was: boots {boots}, then {again}")
+    demo.say(f"{', '.join(others)}: ran on, same boot, drives as they were")
+
+
+def serials(bringing: Bringing, name: str) -> list[str]:
+    return [drive.serial for drive in bringing.servers[name].power.machine.drives]
+
+
+def reports_of(bringing: Bringing, names: Iterable[str]) -> list[Report]:
+    """What these servers told the boot server so far."""
+    told = bringing.segment.reports()
+    return [one for name in names for one in told.get(hyphened(bringing.servers[name].power.machine.mac), [])]
+
+
+def written(bringing: Bringing, name: str) -> list[Report]:
+    """Its writings that were read back, in order."""
+    return [report for report in reports_of(bringing, [name]) if report.state == "written"]
+
+
+def alone(bringing: Bringing, proofs: Proofs, name: str) -> tuple[str, ...]:
+    return proofs.alone(name, written(bringing, name)[-1].time)
+
+
+def contents(bringing: Bringing, names: Iterable[str]) -> dict[str, str]:
+    """By serial number of these servers' drives: SHA-256 of what their content is known by."""
+    return {
+        drive.serial: content(drive.file)
+        for name in names
+        for drive in bringing.servers[name].power.machine.drives
+        if drive.file.exists()
+    }
+
+
+def content(file: Path) -> str:
+    """SHA-256 over the first 2 MiB and the last MiB of a drive."""
+    with file.open("rb") as drive:
+        head = drive.read(HEAD_BYTES)
+        drive.seek(-TAIL_BYTES, os.SEEK_END)
+        return hashlib.sha256(head + drive.read(TAIL_BYTES)).hexdigest()
 
 
 def brought(lives: dict[str, Life]) -> None:
@@ -179,16 +317,90 @@ def brought(lives: dict[str, Life]) -> None:
             raise DemoError(f"{name} stands at {life.step}: {life.stopped} {life.text}")
 
 
+def running(demo: Demo, bringing: Bringing, names: Sequence[str], image: boot.Image) -> None:
+    """All servers run the image, started from their drives where they were off."""
+    for name, said in bringing.start(names, demo.say).items():
+        if said.split()[1:2] != [image.version]:
+            raise DemoError(
+                f"{name} runs {said or 'nothing that lets us in'}, the image is {image.version}: "
+                "begin with empty drives (--anew), or consent to overwrite them"
+            )
+    for name in names:
+        read_back(demo, bringing, name, image)
+
+
 def read_back(demo: Demo, bringing: Bringing, name: str, image: boot.Image) -> None:
     """The hash that the initramfs read from both drives is the image's, and the node is what the seed says."""
-    mac = hyphened(bringing.servers[name].power.machine.mac)
-    last = [report for report in bringing.segment.reports()[mac] if report.state == "written"][-1]
+    last = written(bringing, name)[-1]
     if not last.text.startswith(image.parts["root"].sha256):
         raise DemoError(f"{name}: read back {last.text}, planned {image.parts['root'].sha256}")
     said = bringing.run(name, "hostname; findmnt -no SOURCE /") or ""
     if said.split()[:1] != [name]:
         raise DemoError(f"{name} calls itself {said!r}")
     demo.say(f"{name}: image read back from both drives, root on {said.split()[-1]}")
+
+
+def unchanged(demo: Demo, bringing: Bringing, names: Sequence[str], held: Mapping[str, str], told: int) -> None:
+    """Servers that an earlier run brought to ready were not written: no report, and the mark of each writing as it was."""
+    if contents(bringing, names) != held or len(reports_of(bringing, names)) != told:
+        raise DemoError(f"{', '.join(names)}: ready before this run, and yet written by it")
+    demo.say(f"{', '.join(names)}: ready before; nothing was written")
+
+
+def record_all(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequence[str]) -> None:
+    """Write installed.json from what servers reported and what they say of themselves now."""
+    asked = f"cat {IMAGE_NOTE}; cd /sys/class/dmi/id; cat product_uuid sys_vendor; "
+    asked += "[ -d /sys/firmware/efi ] && echo uefi || echo bios"
+    made = []
+    for name in names:
+        machine, writings = bringing.servers[name].power.machine, written(bringing, name)
+        lines = (bringing.run(name, asked) or "").splitlines()
+        if len(lines) != 4:
+            raise DemoError(f"{name} does not say what it is: {lines}")
+        note, uuid, maker, firmware = lines
+        sha256, drives = record.read_back(writings[-1].text)
+        times = bringing.times.get(name, {})
+        took = {
+            what: round(times[what] - times["on"], 1) for what in ("written", "login") if {what, "on"} <= times.keys()
+        }
+        made.append(
+            record.Installed(
+                server=name,
+                role=ROLE,
+                mac=machine.mac,
+                uuid=uuid.lower(),
+                maker=maker,
+                firmware=firmware,
+                version=bringing.image,
+                sha256=sha256,
+                drives=drives,
+                running=note,
+                writings=len(writings),
+                written_s=took.get("written"),
+                login_s=took.get("login"),
+                alone=alone(bringing, proofs, name),
+            )
+        )
+    path = write_file(demo.out / record.FILE, record.to_text(made))
+    demo.say(f"Recorded: {path}")
+
+
+def judge(demo: Demo, segment: Segment) -> None:
+    """Let the checks of the step register judge what was seen, from within the segment, and sign their records."""
+    argv = [sys.executable, "-m", "pytest", "validation", "--site", SITE, "-k", CHECKS, "-q", "-p", "no:cacheprovider"]
+    log = demo.metal / "judge.log"
+    with log.open("w") as file:
+        done = subprocess.run(
+            segment.enter(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            check=False,
+            timeout=JUDGE_S,
+            cwd=repo_root(),
+        )
+    last = (log.read_text().strip().splitlines() or ["nothing"])[-1]
+    demo.say(f"Judged (exit status {done.returncode}): {last.strip('= ')}; {log}")
 
 
 def expect(demo: Demo, lives: dict[str, Life], name: str, state: str) -> None:
@@ -203,30 +415,38 @@ def expect(demo: Demo, lives: dict[str, Life], name: str, state: str) -> None:
 def shut_down(bringing: Bringing, name: str) -> None:
     """A clean end, so that both drives hold the same."""
     power = bringing.servers[name].power
-    bringing.run(name, "sync; systemctl poweroff")
+    if power.is_on:
+        bringing.run(name, "sync; systemctl poweroff")
     deadline = time.monotonic() + SHUTDOWN_S
     while power.is_on and time.monotonic() < deadline:
         time.sleep(1)
     power.off()
 
 
-def without_drive(demo: Demo, bringing: Bringing, name: str, lost: int) -> None:
-    """A server starts from the drive that is left. What it writes then is not kept."""
-    power = bringing.servers[name].power
-    whole = power.machine
-    left = tuple(drive for number, drive in enumerate(whole.drives) if number != lost)
-    power.machine = dataclasses.replace(whole, drives=left, kept=False)
-    power.on("disk")
-    said = None
+def without_drive(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequence[str], lost: int) -> None:
+    """Servers start from the drive that is left, all at once. What they write then is not kept."""
+    whole = {name: bringing.servers[name].power.machine for name in names}
+    for name in names:
+        power = bringing.servers[name].power
+        left = tuple(drive for number, drive in enumerate(whole[name].drives) if number != lost)
+        power.machine = dataclasses.replace(whole[name], drives=left, kept=False)
+        power.on("disk")
+    said: dict[str, str | None] = dict.fromkeys(names)
     deadline = time.monotonic() + BUDGET_S["first-boot"]
-    while said is None and power.is_on and time.monotonic() < deadline:
-        said = bringing.run(name, "hostname; grep -o '\\[[U_]*\\]$' /proc/mdstat")
+    while None in said.values() and time.monotonic() < deadline:
+        for name in names:
+            if said[name] is None:
+                said[name] = bringing.run(name, "hostname; grep -o '\\[[U_]*\\]$' /proc/mdstat")
         time.sleep(1)
-    power.off()
-    power.machine = whole
-    if said is None or "_" not in said:
-        raise DemoError(f"{name} does not start without its drive {whole.drives[lost].serial}: {said!r}")
-    demo.say(f"{name}: starts without {whole.drives[lost].serial}, mirror {said.split()[-1]}")
+    for name in names:
+        power, mirror = bringing.servers[name].power, said[name]
+        power.off()
+        power.machine = whole[name]
+        gone, left_drive = whole[name].drives[lost].serial, whole[name].drives[1 - lost].serial
+        if mirror is None or "_" not in mirror:
+            raise DemoError(f"{name} does not start without its drive {gone}: {mirror!r}")
+        proofs.started(name, written(bringing, name)[-1].time, left_drive)
+        demo.say(f"{name}: starts without {gone}, mirror {mirror.split()[-1]}")
 
 
 def unknown_mac(demo: Demo, bringing: Bringing, segment: Segment, name: str) -> None:
@@ -250,34 +470,58 @@ def strangers(log: str) -> list[str]:
     return sorted({line.split()[-2] for line in log.splitlines() if line.endswith(" ignored")})
 
 
+def marks(power: Power) -> list[bytes]:
+    """What stands on each drive where the initramfs marks its writing."""
+    found = []
+    for drive in power.machine.drives:
+        with drive.file.open("rb") as file:
+            file.seek(MARK_AT)
+            found.append(file.read(MARK_BYTES))
+    return found
+
+
+def set_marks(power: Power, texts: Sequence[bytes]) -> None:
+    for drive, text in zip(power.machine.drives, texts, strict=True):
+        with drive.file.open("r+b") as file:
+            file.seek(MARK_AT)
+            file.write(text.ljust(MARK_BYTES, b"\0"))
+
+
 def foreign(demo: Demo, bringing: Bringing, name: str) -> None:
     """Somebody else's data where the mark of our writing was."""
     power = bringing.servers[name].power
     power.off()
-    for drive in power.machine.drives:
-        with drive.file.open("r+b") as file:
-            file.seek(MARK_AT)
-            file.write(b"somebody else's data".ljust(512, b"\0"))
+    set_marks(power, [b"somebody else's data"] * len(power.machine.drives))
     demo.say(f"{name}: both drives hold something else")
 
 
-def foreign_content(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, name: str) -> None:
-    """A server that runs is not written again without consent to what lies on each drive; the consent holds once."""
-    foreign(demo, bringing, name)
-    bringing.again(name)
+def consented(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, name: str) -> None:
+    """Drives that hold something are refused one after the other, each until there is consent to what lies on it."""
     given: list[str] = []
     for _ in bringing.servers[name].power.machine.drives:
         expect(demo, bringing.bring([name], demo.say), name, "foreign-content")
         mac = hyphened(bringing.servers[name].power.machine.mac)
         given.append(consents.asked_for({name: bringing.segment.reports()[mac]})[name])
-        demo.render(found, image, given)
+        demo.render(found, image, given, anew=name)
     demo.say(f"{name}: consent to {' and '.join(text.split(':')[1] for text in given)}")
-    brought(bringing.bring([name], demo.say))
-    read_back(demo, bringing, name, image)
+
+
+def consent_again(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, name: str) -> None:
+    """The consent that was used holds no second time. With its mark back, the server counts as written, and is only started."""
+    power = bringing.servers[name].power
+    shut_down(bringing, name)
+    ours = marks(power)
     foreign(demo, bringing, name)
     bringing.again(name)
     expect(demo, bringing.bring([name], demo.say), name, "foreign-content")
     demo.say(f"{name}: the same consent holds no second time")
+    demo.render(found, image)
+    set_marks(power, ours)
+    writings = len(written(bringing, name))
+    brought(bringing.bring([name], demo.say))
+    if len(written(bringing, name)) != writings:
+        raise DemoError(f"{name} has the image on its drives and was written again")
+    demo.say(f"{name}: started from the network with the image on its drives, and not written again")
 
 
 def wrong_drive(demo: Demo, bringing: Bringing, name: str) -> None:
@@ -290,22 +534,22 @@ def wrong_drive(demo: Demo, bringing: Bringing, name: str) -> None:
     power.machine = whole
     expect(demo, lives, name, "wrong-disk")
     with other.file.open("rb") as file:
-        if file.read(2**20).strip(b"\0"):
+        if file.read(HEAD_BYTES).strip(b"\0"):
             raise DemoError("the drive that was not planned was written")
 
 
 def truncated(demo: Demo, bringing: Bringing, image: boot.Image, name: str) -> None:
-    """The boot server serves half of the image; drives are empty again, so that it is written."""
-    for drive in bringing.servers[name].power.machine.drives:
-        drive.file.unlink()
+    """The boot server serves half of the image."""
     served = demo.boot / boot.HTTP / "images" / image.role / image.version / image.parts["root"].file
     whole = demo.out / "images" / ROLE / image.parts["root"].file
     half = served.with_suffix(".half")
     half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     half.replace(served)
-    expect(demo, bringing.bring([name], demo.say), name, "image-broken")
-    served.unlink()
-    os.link(whole, served)
+    try:
+        expect(demo, bringing.bring([name], demo.say), name, "image-broken")
+    finally:
+        served.unlink()
+        os.link(whole, served)
 
 
 def power_cut(demo: Demo, bringing: Bringing, name: str) -> None:

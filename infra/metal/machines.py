@@ -17,6 +17,8 @@ From = Literal["network", "disk"]
 MEMORY_MIB = 1024
 CPUS = 2
 DRIVE_GIB = 3
+MAKER, PRODUCT = "SIMULATED (bringup lab)", "virtual machine"
+"""What the firmware says of itself: evidence that comes from it is of a simulated server."""
 OVMF_CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 OVMF_VARS = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 
@@ -40,7 +42,7 @@ class Drive:
 @dataclass(frozen=True)
 class Machine:
     """A server: `tap` is its port on the provisioning network, `folder` keeps firmware variables and consoles. What it writes to
-    its drives is gone with its power where `kept` is False.
+    its drives is gone with its power where `kept` is False. `serial` and `uuid` are what its firmware says of it (SMBIOS type 1).
     """
 
     name: str
@@ -50,6 +52,8 @@ class Machine:
     drives: tuple[Drive, ...]
     folder: Path
     kept: bool = True
+    serial: str = ""
+    uuid: str = ""
 
     def console(self, start: From) -> Path:
         """The file of its serial console when started from there."""
@@ -62,6 +66,9 @@ def command(machine: Machine, start: From) -> list[str]:
     argv += ["-machine", "q35" if machine.uefi else "pc", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
     argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
     argv += ["-serial", f"file:{machine.console(start)}", "-device", "virtio-rng-pci"]
+    argv += ["-smbios", f"type=1,manufacturer={MAKER},product={PRODUCT},serial={machine.serial}"]
+    if machine.uuid:
+        argv += ["-uuid", machine.uuid]
     if machine.uefi:
         argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF_CODE}"]
         argv += ["-drive", f"if=pflash,format=raw,file={machine.folder / machine.name}.vars"]

@@ -53,6 +53,11 @@ class Bringing:
         self.segment, self.servers, self.image, self.journal = segment, servers, image, journal
         self.budgets = budgets
         self.lives = self._read()
+        self.times_file = journal.with_name("times.json")
+        self.times: dict[str, dict[str, float]] = (
+            json.loads(self.times_file.read_text()) if self.times_file.exists() else {}
+        )
+        """Unix times of the last writing of each server: power-on, read back, first login."""
 
     def bring(
         self, names: Iterable[str], say: Say, watch: Callable[[str, Life], None] | None = None
@@ -75,12 +80,15 @@ class Bringing:
                 )
                 if life != before:
                     self._keep(life)
+                    if life.step != before.step:
+                        self._moved(name, life.step)
                     if (life.step, life.stopped, life.text) != (before.step, before.stopped, before.text):
                         say(f"{name}: {life.stopped or life.step}" + (f": {life.text}" if life.text else ""))
                 if watch is not None:
                     watch(name, life)
                 power = self.servers[name].power
                 if action == "boot-from-network":
+                    self.times[name] = {"on": time.time()}
                     power.on("network")
                 elif action == "boot-from-disk":
                     power.on("disk")
@@ -90,6 +98,22 @@ class Bringing:
                     going.discard(name)
             time.sleep(POLL_S)
         return {name: self.lives[name] for name in wanted}
+
+    def start(self, names: Iterable[str], say: Say) -> dict[str, str]:
+        """Start ready servers that are off from their drives; by name what each says it runs, '' where none logs us in in time."""
+        waiting, found = list(names), dict[str, str]()
+        for name in waiting:
+            if not self.servers[name].power.is_on:
+                self.servers[name].power.on("disk")
+        deadline = time.monotonic() + self.budgets["first-boot"]
+        while waiting and time.monotonic() < deadline and all(self.servers[name].power.is_on for name in waiting):
+            for name in list(waiting):
+                if (said := self.run(name, f"cat {IMAGE_NOTE}")) is not None:
+                    found[name] = said.strip()
+                    waiting.remove(name)
+                    say(f"{name}: runs {' '.join(said.split()[:2])}")
+            time.sleep(POLL_S)
+        return {name: found.get(name, "") for name in self.servers if name in found or name in waiting}
 
     def again(self, name: str) -> None:
         """A ready server is to be written anew at the next call. ValueError for another one."""
@@ -123,18 +147,30 @@ class Bringing:
         return Seen(inspected=(), firmware=(), bios=(), reports=told, running=running, on=on)
 
     def _enrolled(self, name: str) -> bool:
-        """Whether the host key of a node is known: read from its console once it has printed it."""
+        """Whether the host key of a node is known: read from its console when it prints it, or kept from then."""
         server = self.servers[name]
         console = server.power.machine.console("disk")
         keys = console_keys(console.read_text(errors="replace")) if console.exists() else ()
-        if not keys:
-            return False
         access = server.access
+        old = access.known_hosts.read_text().splitlines() if access.known_hosts.exists() else []
+        if not keys:  # the key is shown at the first start after a writing only
+            return any(line.split()[0] == access.address for line in old)
+        self._know(access, keys)
+        return True
+
+    def _know(self, access: Access, keys: Iterable[str]) -> None:
+        """These are the host keys of a node, and no others."""
         old = access.known_hosts.read_text().splitlines() if access.known_hosts.exists() else []
         lines = [line for line in old if line.split()[0] != access.address]
         lines += [f"{access.address} {key} console" for key in keys]
-        write_file(access.known_hosts, "\n".join(lines) + "\n")
-        return True
+        write_file(access.known_hosts, "".join(f"{line}\n" for line in lines))
+
+    def _moved(self, name: str, step: str) -> None:
+        """A server came to its next step: its time is kept, and the key of the system that was overwritten is not."""
+        if step == "first-boot":
+            self._know(self.servers[name].access, ())
+        self.times.setdefault(name, {})["written" if step == "first-boot" else "login"] = time.time()
+        write_file(self.times_file, json.dumps(self.times, indent=1) + "\n")
 
     def _keep(self, life: Life) -> None:
         self.lives[life.server] = life

@@ -131,6 +131,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "checkpoint_writes": checkpoint_writes(plan, facts),
         "fire_drill": DRILL,
         "second_readings": SecondReadings("none drawn"),
+        "installed": {},
     }
     for check, item, subjects in asked(plan):
         wanted = inspect.signature(check).parameters
@@ -255,7 +256,7 @@ def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan
     facts = Facts.read(path)
     guids = subnet.guid_book(load_assets(plan.site))
     outcomes = {
-        "S032.applied": nodes.test_base_system_has_pinned_versions("mgm01", plan, facts, SecondReadings("")),
+        "S032.applied": nodes.test_base_system_has_pinned_versions("mgm01", plan, facts, SecondReadings(""), {}),
         "S053.applied": nodes.test_node_has_its_addresses_and_cannot_reach_management("mgm01", plan, facts, guids),
         "S144.applied": nodes.test_time_source_is_configured("mgm01", plan, facts),
     }
@@ -307,10 +308,10 @@ def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
     """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
     for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
         facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
-        outcome = nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""))
+        outcome = nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""), {})
         assert outcome.detail == f"chrony {version}, pinned 4.3"
     facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
-    assert nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings("")).passed
+    assert nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""), {}).passed
 
 
 def without(plan: Plan, key: str) -> Plan:

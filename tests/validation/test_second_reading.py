@@ -177,16 +177,16 @@ def test_a_disagreement_fails_the_check_of_that_node_alone():
     facts = Facts.read(HEALTHY)
     again = compare("gpu001", told(FACTS, WANTED), Reading({**SAME, "sysctl net.ipv4.ip_forward": "1"}))
     readings = SecondReadings(SEED, {"gpu001": again})
-    failed = nodes.test_base_system_has_pinned_versions("gpu001", plan_of("lab"), facts, readings)
+    failed = nodes.test_base_system_has_pinned_versions("gpu001", plan_of("lab"), facts, readings, {})
     assert not failed.passed
     assert [found.id for found in failed.findings] == ["FACTS-DISAGREE"]
     assert "FACTS-DISAGREE: sysctl net.ipv4.ip_forward: our facts say 0, testinfra read 1" in failed.detail
-    assert nodes.test_base_system_has_pinned_versions("gpu002", plan_of("lab"), facts, readings).passed
+    assert nodes.test_base_system_has_pinned_versions("gpu002", plan_of("lab"), facts, readings, {}).passed
 
 
 def test_an_agreement_is_told_with_the_seed_that_draws_the_node_again():
     readings = SecondReadings(SEED, {"gpu001": compare("gpu001", told(FACTS, WANTED), Reading(SAME))})
-    outcome = nodes.test_base_system_has_pinned_versions("gpu001", plan_of("lab"), Facts.read(HEALTHY), readings)
+    outcome = nodes.test_base_system_has_pinned_versions("gpu001", plan_of("lab"), Facts.read(HEALTHY), readings, {})
     assert outcome.passed
     assert f"testinfra agrees on {len(SAME)} items (seed {SEED})" in outcome.detail
 

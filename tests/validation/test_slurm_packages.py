@@ -34,7 +34,7 @@ def outcome(tmp_path: Path) -> Callable[[str, Plan, dict[str, str]], Outcome]:
         recorded["nodes"][node]["data"]["packages"] = kept | slurm
         path = tmp_path / "facts.json"
         path.write_text(json.dumps(recorded))
-        return judged(node, plan, Facts.read(path), SecondReadings(""))
+        return judged(node, plan, Facts.read(path), SecondReadings(""), {})
 
     return of
 

@@ -14,6 +14,7 @@ import pytest
 
 from capacity.model import Plan
 from capacity.services import telemetry
+from capacity.services.boot import record
 from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
@@ -103,6 +104,13 @@ def one_node(plan: Plan, facts: Facts, name: str, again: second_reader.Reading) 
 def guids(site: Site) -> dict[str, str]:
     """GUID of each InfiniBand switch and adapter port, from the asset list."""
     return subnet.guid_book(load_assets(site))
+
+
+@pytest.fixture(scope="session")
+def installed(out_folder: Path) -> dict[str, record.Installed]:
+    """Servers that were installed over the network, as their record says; {} where there is none."""
+    path = out_folder / record.FILE
+    return record.from_text(path.read_text(encoding="utf-8"), str(path)) if path.exists() else {}
 
 
 @pytest.fixture(scope="session")

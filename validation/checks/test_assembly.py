@@ -1,11 +1,13 @@
 """How servers are built, read back: memory, drives, boot mirror, PCIe tree, fans (validation/assembly.py judges)."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from capacity.model import Plan
+from capacity.services.boot.record import Installed, starts_from_each
 from inventory.catalog.devices import DeviceType
 from validation import access, assembly, gpu_health
 from validation.check import Limit, Outcome, check
@@ -67,10 +69,26 @@ def test_drives_are_as_planned_and_healthy(subject: str, plan: Plan, facts: Fact
 
 
 @check("S019.applied", inputs=("site.server", "frame.devices", "assets"))
-def test_boot_drives_are_mirrored_and_both_start_the_server(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    parts = {"arrays": "arrays", "boot": "boot"}
-    good = "RAID 1 clean on both boot drives, each has the boot program and an entry of the firmware"
-    return built(plan, facts.nodes[subject], parts, assembly.mirror_faults, good)
+def test_boot_drives_are_mirrored_and_both_start_the_server(
+    subject: str, plan: Plan, facts: Facts, installed: Mapping[str, Installed]
+) -> Outcome:
+    one = installed.get(subject)
+    tried = one is not None and starts_from_each(one, one.drives)
+    found = built(
+        plan,
+        facts.nodes[subject],
+        {"arrays": "arrays", "boot": "boot"},
+        lambda machine, device: assembly.mirror_faults(machine, device, tried=tried),
+        "RAID 1 clean on both boot drives, "
+        + (
+            "the server was seen to start from each alone"
+            if tried
+            else "each has the boot program and an entry of the firmware"
+        ),
+    )
+    if one is None or not isinstance(found.value, dict):
+        return found
+    return dataclasses.replace(found, value={**found.value, "started_alone_from": list(one.alone)})
 
 
 @check("S022.measured", inputs=("site.server", "site.gpu", "site.versions", "frame.devices", "gpus", "assets"))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capacity.model import Plan
+from capacity.services.boot.record import Installed
 from inventory.debian import upstream
 from inventory.site import Site
 from inventory.slurm_packages import load_slurm_packages
@@ -47,7 +48,7 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
     inputs=("site.os", "site.versions", "site.scheduler", "site.validation", "frame.devices", "assets", "site.storage"),
 )
 def test_base_system_has_pinned_versions(
-    subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings
+    subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings, installed: Mapping[str, Installed]
 ) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
@@ -77,6 +78,11 @@ def test_base_system_has_pinned_versions(
         *([f"could not be read: {errors}"] if errors else []),
         *access.told(access.unplanned_ports(plan, subject, node.data)),
     ]
+    image, written = node.data.get("image", ""), installed.get(subject)
+    if written is not None and image.split() != [written.role, written.version, written.sha256]:
+        problems.append(
+            f"runs image {' '.join(image.split()[:2]) or 'of no name'}, installed was {written.role} {written.version}"
+        )
     again = second_readings.nodes.get(subject)
     found = again.findings if again else ()
     problems += [f"{one.id}: {one.message}" for one in found]
@@ -87,6 +93,10 @@ def test_base_system_has_pinned_versions(
         "listening": node.data.get("listening"),
     }
     good = f"{release.get('PRETTY_NAME')}, pins hold, no failed unit"
+    if image:
+        value["image"] = image
+    if written is not None:
+        good += f", image {written.version} as read back when it was written"
     if again:
         value["read_again"] = {"seed": second_readings.seed, "agreed": again.agreed, "findings": len(found)}
         good += f", testinfra agrees on {again.agreed} items (seed {second_readings.seed})"

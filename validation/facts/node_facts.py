@@ -84,6 +84,11 @@ def os_release() -> dict[str, str]:
     return {key: value.strip('"') for key, value in pairs}
 
 
+def image() -> str:
+    """Role, version and SHA-256 of the image that was written over the network; '' for another installation."""
+    return read("/etc/bringup-image")
+
+
 def identity() -> dict[str, str]:
     environment = Path("/proc/1/environ").read_bytes().split(b"\0") if os.geteuid() == 0 else []
     container = next((e.split(b"=", 1)[1].decode() for e in environment if e.startswith(b"container_uuid=")), "")
@@ -491,6 +496,7 @@ def macs(addresses: list[str]) -> dict[str, str]:
 
 PARTS: dict[str, Callable[[], Any]] = {
     "os_release": os_release,
+    "image": image,
     "identity": identity,
     "links": links,
     "routes": routes,

@@ -495,6 +495,7 @@ class NodeData(TypedDict, total=False):
     os_release: Required[dict[Line, Line]]
     identity: Required[NodeIdentity]
     errors: Required[dict[Line, Text]]
+    image: Line
     links: dict[Line, Link]
     sshd: dict[Line, Line]
     chrony: Chrony

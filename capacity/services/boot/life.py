@@ -182,9 +182,10 @@ def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
 
 
 def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    if seen.running is None and not life.started:  # after a stop the power is off, and nobody else switches it on
+        return replace(life, started=True), "boot-from-disk" if seen.on is False else "log-in"
     if seen.running is None:
-        waiting, _ = _powered(life, seen) if life.started else (replace(life, started=True), "wait")
-        return waiting, "log-in"
+        return _powered(life, seen)[0], "log-in"
     if seen.running != image:
         said = f"the node runs image {seen.running or 'unknown'}, planned {image}"
         return replace(life, stopped="other-image", text=said), "none"

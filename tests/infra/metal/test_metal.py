@@ -1,5 +1,6 @@
 """Machines, who asked DHCP in vain, and servers brought to ready with a power switch and a boot server in memory."""
 
+import hashlib
 import itertools
 import json
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 
 from capacity.services.boot.life import Life, Report
 from infra.metal import run
-from infra.metal.demo import strangers
+from infra.metal.demo import MARK_AT, Proofs, content, strangers
 from infra.metal.machines import Drive, Machine, Power, command
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import Segment
@@ -167,6 +168,83 @@ def test_a_server_that_loses_its_power_while_it_is_written_is_named_and_the_same
     one, _, _ = bringing(story)
     assert one.bring(["gpu001"], lambda text: None)["gpu001"].stopped == "power-off"
     assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+
+
+def test_a_server_that_loses_its_power_in_its_first_boot_is_switched_on_by_the_same_call(bringing) -> None:
+    def lost(name: str, command: str) -> str | None:
+        switch.is_on = len(switch.starts) > 2
+        return f"gpu {IMAGE} hash\n" if switch.is_on else None
+
+    one, switch, _ = bringing(good)
+    one.run = lost
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].stopped == "power-off"
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+    assert switch.starts == ["network", "disk", "disk"]
+
+
+def test_a_host_key_that_was_shown_once_is_kept_until_the_server_is_written_again(bringing, tmp_path: Path) -> None:
+    def story(net: Net, switch: Switch, number: int, start: str) -> None:
+        good(net, switch, number, start)
+        if number == 3:
+            switch.machine.console("disk").write_text("Debian GNU/Linux 12\n")
+        if number == 5:
+            assert (tmp_path / "known_hosts").read_text() == "", "the key of the overwritten system counts no more"
+            switch.machine.console("disk").write_text(CONSOLE.replace("AAAAKEY", "AAAANEW"))
+
+    one, switch, _ = bringing(story)
+    one.bring(["gpu001"], lambda text: None)
+    switch.off()
+    assert one.start(["gpu001"], lambda text: None) == {"gpu001": f"gpu {IMAGE} hash"}
+    assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAAKEY console\n"
+    one.again("gpu001")
+    one.bring(["gpu001"], lambda text: None)
+    assert switch.starts == ["network", "disk", "disk", "network", "disk"]
+    assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAANEW console\n"
+
+
+def test_a_ready_server_that_does_not_start_is_named_with_no_image(bringing) -> None:
+    one, _, _ = bringing(good)
+    one.bring(["gpu001"], lambda text: None)
+    one.run, one.budgets = lambda name, command: None, {"first-boot": 0.0}
+    assert one.start(["gpu001"], lambda text: None) == {"gpu001": ""}
+
+
+def test_the_times_of_the_last_writing_are_kept(bringing, tmp_path: Path) -> None:
+    one, _, _ = bringing(good)
+    one.bring(["gpu001"], lambda text: None)
+    times = json.loads((tmp_path / "times.json").read_text())["gpu001"]
+    assert times["on"] <= times["written"] <= times["login"]
+
+
+def test_a_machine_says_serial_number_and_uuid_of_the_asset_list(tmp_path: Path) -> None:
+    argv = command(machine(tmp_path, serial="SIM-MN-1001", uuid="5b0e8d2c-7a4f-5a43-9d11-0c7b1f5a2b01"), "disk")
+    said = argv[argv.index("-smbios") + 1]
+    assert "manufacturer=SIMULATED" in said
+    assert said.endswith("serial=SIM-MN-1001")
+    assert argv[argv.index("-uuid") + 1] == "5b0e8d2c-7a4f-5a43-9d11-0c7b1f5a2b01"
+
+
+def test_the_content_of_a_drive_is_that_of_its_first_2_mib_and_its_last_mib(tmp_path: Path) -> None:
+    file = tmp_path / "drive.raw"
+    file.write_bytes(b"a" * (2 << 20) + b"b" * 4096 + b"c" * (1 << 20))
+    before = content(file)
+    assert before == hashlib.sha256(b"a" * (2 << 20) + b"c" * (1 << 20)).hexdigest()
+    with file.open("r+b") as drive:
+        drive.seek(MARK_AT)
+        drive.write(b"another mark")
+    assert content(file) != before
+
+
+def test_what_was_seen_of_drives_holds_until_the_next_writing_or_another_image(tmp_path: Path) -> None:
+    proofs = Proofs(tmp_path / "proofs.json", IMAGE)
+    proofs.started("gpu001", 100.0, "S1")
+    proofs.started("gpu001", 100.0, "S2")
+    proofs.tried()
+    assert Proofs(tmp_path / "proofs.json", IMAGE).alone("gpu001", 100.0) == ("S1", "S2")
+    assert Proofs(tmp_path / "proofs.json", IMAGE).alone("gpu001", 200.0) == ()
+    assert Proofs(tmp_path / "proofs.json", IMAGE).faults_tried
+    another = Proofs(tmp_path / "proofs.json", "ffffffffffff")
+    assert (another.alone("gpu001", 100.0), another.faults_tried) == ((), False)
 
 
 def test_another_program_goes_on_from_the_journal(bringing, tmp_path: Path) -> None:

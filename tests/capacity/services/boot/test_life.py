@@ -127,6 +127,17 @@ def test_a_server_that_goes_off_while_it_is_waited_for_is_stopped_and_starts_its
     assert resumed(life, 2000.0) == Life("gpu001", step, since=2000.0, told=life.told)
 
 
+def test_a_server_that_went_off_in_its_first_boot_is_switched_on_by_the_same_command():
+    stopped, _ = advance(at("first-boot", started=True), Seen(on=False), 1002, IMAGE)
+    again, action = advance(resumed(stopped, 2000.0), Seen(on=False), 2001, IMAGE)
+    assert (again.stopped, action) == ("", "boot-from-disk")
+    assert advance(again, Seen(on=True), 2002, IMAGE) == (again, "log-in")
+
+
+def test_a_server_that_was_just_switched_on_for_its_first_boot_is_logged_in_to():
+    assert advance(at("first-boot"), Seen(on=True), 1001, IMAGE)[1] == "log-in"
+
+
 def test_the_last_word_of_a_server_that_went_off_is_taken_first():
     seen = Seen(reports=(Report(1001.0, "written", "hash"),), on=False)
     assert advance(at("image", started=True), seen, 1002, IMAGE)[0].step == "first-boot"
