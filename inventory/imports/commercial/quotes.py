@@ -37,17 +37,22 @@ _ACCESSORY = frozenset(
         "rails",
         "cable",
         "cord",
-        "support",
-        "service",
-        "warranty",
-        "licence",
-        "license",
-        "spare",
         "psu",
         "supply",
+        "supplies",
+        "fan",
+        "fans",
+        "memory",
+        "dimm",
+        "drive",
+        "ssd",
+        "transceiver",
     }
 )
-"""Words of lines that name a machine and are none."""
+"""Words of lines that name a machine and are parts of it."""
+_SERVICE = frozenset({"support", "service", "warranty", "licence", "license", "spare", "upgrade", "training"})
+"""Words of lines that name a machine and are neither it nor a part of it."""
+_AIRFLOW = re.compile(r"(m[a-z]{2}\d+ [a-z]{2}\d)([fr])([a-z]?)")
 _LENGTH = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)?)\s?(m|meter|metre|meters|metres|ft|feet)\b", re.IGNORECASE)
 _FEMALE = ("13", "19")
 _DIMM = re.compile(
@@ -260,7 +265,7 @@ def _match(
     for name in (row["part"], row["description"]):
         if name and (numbered := _by_number(name, needed, catalog)):
             return numbered
-    return _whole_machine(words, needed, catalog)
+    return None if _other_airflow(row["part"], catalog) else _whole_machine(words, needed, catalog)
 
 
 def length_of(text: str) -> float | None:
@@ -304,17 +309,33 @@ def _by_number(name: str, needed: Mapping[tuple[str, str], int], catalog: Catalo
 
 
 def _whole_machine(words: set[str], needed: Mapping[tuple[str, str], int], catalog: Catalog) -> tuple[str, str] | None:
-    """The server or system whose name a line has beside a word for a whole machine: "Chassis DGX H100"."""
-    if not words & _MACHINE or words & _ACCESSORY:
+    """The server, system or switch whose name a line has: "Chassis DGX H100", "DGX H100 640GB", "SN4600C 64x100G".
+
+    A server needs a word for a whole machine beside its name, or a name that no part of it has (DGX). Descriptions of switches
+    list supplies and rail kits that come with them, which is told from such a part by the word switch.
+    """
+    whole = "switch" in words and "for" not in words
+    if words & (_SERVICE if whole else _ACCESSORY | _SERVICE):
         return None
     named = [
         key
         for key in needed
-        if key[0] in ("server", "system")
-        and key[1] in catalog.devices
-        and set(plain(catalog.device(key[1]).model).split()) <= words
+        if key[1] in catalog.devices
+        and set(name := plain(catalog.device(key[1]).model).split()) <= words
+        and (key[0] == "switch" or (key[0] in ("server", "system") and ("dgx" in name or words & _MACHINE)))
     ]
     return named[0] if len(named) == 1 else None
+
+
+def _other_airflow(part: str, catalog: Catalog) -> bool:
+    """Whether a part number is a switch's of the catalogue with the air the other way: MQM9700-NS2R for MQM9700-NS2F.
+
+    The last F or R of NVIDIA's numbers of switches is the airflow, from the ports or to them.
+    """
+    other = {"f": "r", "r": "f"}
+    numbers = {plain(device.part_number) for device in catalog.devices.values() if device.kind == "switch"}
+    found = _AIRFLOW.fullmatch(plain(part))
+    return found is not None and f"{found[1]}{other[found[2]]}{found[3]}" in numbers
 
 
 def _judge(row: Mapping[str, str], text: str, catalog: Catalog, gpu: str, storage: str) -> list[Finding]:

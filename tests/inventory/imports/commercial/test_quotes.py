@@ -264,6 +264,57 @@ def test_a_line_that_names_the_whole_machine_is_the_server(text: str, servers: i
     assert rows.loc["nvidia-dgx-h100", "quoted"] == servers
 
 
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("DGX H100 640GB", 4),
+        ("NVIDIA DGX H100, 8 GPUs of 80 GB", 4),
+        ("Support for DGX H100, 3 years", 0),
+        ("Spare fan module DGX H100", 0),
+        ("8 x H100 GPU", 0),
+    ],
+)
+def test_a_line_with_the_name_of_a_dgx_is_the_server(text: str, servers: int) -> None:
+    rows = line(f'DGXH-1,"{text}",4').rows.set_index("model")
+    assert rows.loc["nvidia-dgx-h100", "quoted"] == servers
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "switches"),
+    [
+        ("MQM9700-NS2F", "", 2),
+        ("MQM9700-NS2R", "QM9700 switch with the other airflow", 0),
+        ("X-1", "QM9700 64-port NDR switch, 2 power supplies, P2C airflow, rail kit", 2),
+        ("X-1", "Rail kit for QM9700 switch", 0),
+        ("X-1", "QM9700 power supply", 0),
+        ("MQM9700-XX2F", "", 0),
+    ],
+)
+def test_a_switch_is_matched_by_its_number_and_by_its_name_and_not_with_the_other_airflow(
+    part: str, text: str, switches: int
+) -> None:
+    rows = line(f'{part},"{text}",2').rows.set_index("model")
+    assert rows.loc["nvidia-qm9700", "quoted"] == switches
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "slug"),
+    [
+        ("MSN2201-CB2FC", "", "nvidia-sn2201"),
+        ("X-1", "SN2201 48x1G switch", "nvidia-sn2201"),
+        ("X-2", "SN4600C 64x100G Cumulus", "nvidia-sn4600c"),
+    ],
+)
+def test_ethernet_switches_of_the_reference_designs_are_matched_by_number_or_name(
+    part: str, text: str, slug: str
+) -> None:
+    switches = pd.DataFrame([("switch", slug, 3, "", 3)], columns=BOM.columns)
+    assert (
+        verdicts(quoted(f"Part No,Description,Qty\n{part},{text},3\n", bom=pd.concat([BOM, switches])))[slug]
+        == "agrees"
+    )
+
+
 def test_a_map_says_what_a_part_number_is() -> None:
     assert verdicts(quoted("PN,Qty\nK-1,4\n", {"K-1": "nvidia-dgx-h100"}))["nvidia-dgx-h100"] == "agrees"
 
