@@ -5,6 +5,8 @@ Each kind of difference is reported once, with the device and the ports that a t
     TOPOLOGY-SWAPPED   two cables or more are exchanged; names the fewest exchanges of plugs that put them right
     TOPOLOGY-PLACES    devices that stand in the place of others: all their cables are exchanged
     TOPOLOGY-EXTRA     a cable that the plan does not have, or one end of a planned cable at another port
+    TOPOLOGY-FOREIGN   a device that the plan does not have, at a port that is planned or free
+    TOPOLOGY-PARALLEL  links between the same two switches that are exchanged among each other, for information
     TOPOLOGY-MISSING   a planned cable over which nothing is seen, with its link up
     TOPOLOGY-STALE     a device keeps neighbours longer than the limit, so what it sees may be of the past
     LINK-DOWN          a planned cable whose port has no link
@@ -34,6 +36,8 @@ from network.moves import Edge, End
 
 NO_LINK = ("down", "lowerlayerdown", "notpresent", "dormant")
 """Operational states of a port without a usable link (RFC 2863 ifOperStatus, as Linux spells them)."""
+TRUNKS = ("leaf-spine", "spine-core")
+"""Stages of cables between switches of a fabric: exchanged ones between the same two switches carry the same traffic."""
 
 
 def topology(
@@ -66,11 +70,19 @@ def topology(
     found += _in_places_of_others(places)
     moved = {edge for edge in wrong if _by_places(edge, planned, places)}
     touched = {end for edge in moved for end in edge}
+    known = {_device(end) for end in (*planned, *elsewhere)}
+    trunk = {end for cable in _ends(cables[cables["stage"].isin(TRUNKS)]) for end in cable}
     for fault in moves.faults(planned, wrong - moved):
         unplanned = len(fault.seen) == 1 and not set(fault.seen[0]) <= set(planned)
         if unplanned or not fault.exchanges or {_device(end) for end in fault.ends} & unjudged:
-            found += [_extra(edge, planned, rail_of) for edge in fault.seen]
+            found += [
+                _extra(edge, planned, rail_of) if _devices(edge) <= known else _foreign(edge, planned, known)
+                for edge in fault.seen
+            ]
             touched |= {end for edge in fault.seen for end in edge}
+        elif fault.ends <= trunk and _parallel_only(fault):
+            found.append(_parallel(fault))
+            touched |= fault.ends
         else:
             found.append(_swapped(fault, rail_of))
             touched |= fault.ends
@@ -260,6 +272,40 @@ def _extra(edge: tuple[End, End], planned: Mapping[End, End], rail_of: Callable[
             "planned": ", ".join(f"{end} -- {planned.get(end, 'nothing')}" for end in edge),
             "rails": ", ".join(map(str, rails)),
         },
+    )
+
+
+def _foreign(edge: Edge, planned: Mapping[End, End], known: Collection[str]) -> Finding:
+    """A device that is in no cable of the plan, at a port of one that is."""
+    near, far = sorted(edge, key=lambda end: _device(end) not in known)
+    return finding(
+        "TOPOLOGY-FOREIGN",
+        _device(near),
+        case="planned" if near in planned else "free",
+        ports=(near,),
+        words={
+            "port": near,
+            "there": _device(far),
+            "there_port": far.rpartition(":")[2],
+            "planned": planned.get(near, ""),
+        },
+    )
+
+
+def _parallel_only(fault: moves.Fault) -> bool:
+    """Whether all cables of a fault are between the same two devices, and as many as planned."""
+    pairs = {frozenset(_devices(edge)) for edge in (*fault.seen, *fault.planned)}
+    return len(pairs) == 1 and fault.missing is None and fault.left is None
+
+
+def _parallel(fault: moves.Fault) -> Finding:
+    """Links between the same two switches, exchanged among each other."""
+    one, other = sorted(_devices(fault.seen[0]))
+    return finding(
+        "TOPOLOGY-PARALLEL",
+        one,
+        ports=tuple(sorted(fault.ends)),
+        words={"other": other, "seen": _cables(fault.seen), "planned": _cables(fault.planned)},
     )
 
 

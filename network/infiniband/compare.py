@@ -183,7 +183,8 @@ def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Colle
     hidden = seen["key"].isin(doubtful) | seen["far_key"].isin(doubtful)
     unjudged = {*named.claimed, *seen.loc[hidden, "end"], *seen.loc[hidden, "far"]}
     judged = ~_ends(planned, "a").isin(unjudged) & ~_ends(planned, "b").isin(unjudged)
-    planned, told_apart = planned[judged], seen[~hidden]
+    ours = seen["key"].isin(named.names) | seen["far_key"].isin(named.names)
+    planned, told_apart = planned[judged], seen[~hidden & ours]
     answered = _as_answers(planned, told_apart, unseen)
     return [
         *(finding("DEVICE-SILENT", name, case="not-discovered") for name in silent),

@@ -19,8 +19,13 @@ CASES = Path(__file__).parent / "data" / "compare"
 
 def cables(pairs):
     """A cables frame of the in-band fabric from [['leaf01:swp1', 'spine01:swp1'], ...]."""
-    rows = [(*a.rsplit(":", 1), *b.rsplit(":", 1), "inband") for a, b in pairs]
-    return pd.DataFrame(rows, columns=["a_device", "a_port", "b_device", "b_port", "fabric"])
+    rows = [(*a.rsplit(":", 1), *b.rsplit(":", 1), "inband", stage(a, b)) for a, b in pairs]
+    return pd.DataFrame(rows, columns=["a_device", "a_port", "b_device", "b_port", "fabric", "stage"])
+
+
+def stage(a, b):
+    """The stage of a cable by the names of its ends."""
+    return "leaf-spine" if {a[:4], b[:4]} == {"leaf", "spin"} else "node-leaf"
 
 
 def sightings(pairs, observers):
@@ -50,6 +55,33 @@ def test_recorded_facts_give_exactly_these_findings(path):
         cables(case["planned"]), answered, case.get("silent", []), dark=case.get("dark", []), max_age_s=30
     )
     assert [[f.id, f.subject, list(f.ports)] for f in found] == case["findings"]
+
+
+def test_a_foreign_device_says_what_is_there_and_what_is_planned():
+    planned = [["leaf1:swp1", "spine1:swp1"], ["host1:eth0", "leaf1:swp2"]]
+    seen = [["leaf1:swp1", "spine1:swp1"], ["printer [3:4]:eth0", "leaf1:swp2"], ["laptop:usb0", "leaf1:swp9"]]
+    found = compare.topology(cables(planned), sightings(seen, ["leaf1", "spine1"]))
+    assert [(f.id, f.subject, f.ports) for f in found] == [
+        ("TOPOLOGY-FOREIGN", "leaf1", ("leaf1:swp9",)),
+        ("TOPOLOGY-FOREIGN", "leaf1", ("leaf1:swp2",)),
+    ]
+    assert names(found[0], "laptop", "usb0", "leaf1:swp9")
+    assert names(found[1], "printer [3:4]", "eth0", "leaf1:swp2", "host1:eth0")
+
+
+def test_two_parallel_links_exchanged_are_information():
+    planned = [["leaf1:swp1", "spine1:swp1"], ["leaf1:swp2", "spine1:swp2"], ["leaf1:swp3", "spine2:swp1"]]
+    seen = [["leaf1:swp1", "spine1:swp2"], ["leaf1:swp2", "spine1:swp1"], ["leaf1:swp3", "spine2:swp1"]]
+    (found,) = compare.topology(cables(planned), sightings(seen, ["leaf1", "spine1", "spine2"]))
+    assert (found.id, found.severity, found.subject) == ("TOPOLOGY-PARALLEL", "info", "leaf1")
+    assert found.ports == ("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine1:swp2")
+
+
+def test_two_links_of_a_server_exchanged_are_an_error():
+    planned = [["host1:eth1", "leaf1:swp1"], ["host1:eth2", "leaf1:swp2"]]
+    seen = [["host1:eth1", "leaf1:swp2"], ["host1:eth2", "leaf1:swp1"]]
+    (found,) = compare.topology(cables(planned), sightings(seen, ["leaf1"]))
+    assert (found.id, found.severity) == ("TOPOLOGY-SWAPPED", "error")
 
 
 PLANS = st.builds(

@@ -100,7 +100,7 @@ def test_escape_sequences_of_a_neighbour_never_reach_the_terminal(tmp_path, caps
     name = "evil\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
     status, out = compare(tmp_path, capsys, {f"{LLDP}/far": name})
     assert status == JUDGED_NO
-    assert "TOPOLOGY-EXTRA" in out
+    assert "TOPOLOGY-FOREIGN" in out
     assert "evil" in out
     assert not controls(out)
 

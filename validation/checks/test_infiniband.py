@@ -73,8 +73,9 @@ def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Seque
 
 
 def of_switch(subject: str, cabling: Sequence[Finding]) -> list[Finding]:
-    """Those findings about the fabric's cables that are about one switch."""
-    return [f for f in cabling if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+    """Those findings about the fabric's cables that are about one switch, without those for information."""
+    about = [f for f in cabling if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+    return [f for f in about if f.severity != "info"]
 
 
 def own_part(view: Answer, guid: str) -> bytes:

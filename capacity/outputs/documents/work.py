@@ -11,6 +11,7 @@ from inventory.findings import Finding
 COLUMNS = ("step", "finding", "do", "device", "port", "rack", "u", "cage", "label", "why")
 LOOK = {
     "TOPOLOGY-EXTRA": "this cable is not planned: carry it to where its label says",
+    "TOPOLOGY-FOREIGN": "a device that is not planned: read its serial number, and remove it",
     "TOPOLOGY-MISSING": "no neighbour is seen: plug or replace the cable",
     "LINK-DOWN": "no link: look at both plugs and transceivers, clean, replace",
     "LINK-RATE": "slower than planned: look at transceiver and speed settings",

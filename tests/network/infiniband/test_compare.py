@@ -112,6 +112,44 @@ def test_a_managed_switch_is_known_by_the_name_in_its_description(plan, guids):
     assert findings(plan, known, HEALTHY.replace('"ibs004"', '"MF0;ibs004:MQM9700/U1"')) == []
 
 
+# ---- foreign devices -------------------------------------------------------------------------------------------------
+FOREIGN = """vendid=0x2c9
+devid=0x1017
+sysimgguid=0x506b4b0300f0f0f0
+caguid=0x506b4b0300f0f0f0
+Ca\t1 "H-506b4b0300f0f0f0"\t\t# "{label}"
+[1](506b4b0300f0f0f1) \t"S-02420a0005000030"[{port}]\t\t# lid 99 lmc 0 "ibl003" lid 16 4xHDR
+"""
+
+
+def with_foreign(label, port, instead=""):
+    """The lab's fabric with an adapter of another site on leaf ibl003, instead of the adapter with that key."""
+    text = HEALTHY
+    if instead:
+        text = "\n\n".join(block for block in text.split("\n\n") if f'Ca\t1 "{instead}"' not in block)
+        text = "\n".join(line for line in text.split("\n") if f'\t"{instead}"[1]' not in line)
+    there = f'[{port}]\t"H-506b4b0300f0f0f0"[1](506b4b0300f0f0f1) \t\t# "{label}" lid 99 4xHDR'
+    head = next(line for line in text.split("\n") if line.startswith("Switch") and '"S-02420a0005000030"' in line)
+    return text.replace(head, f"{head}\n{there}") + "\n" + FOREIGN.format(label=label, port=port)
+
+
+@pytest.mark.parametrize("label", ["backup07 mlx5_0", "rack 4: spare [2:1]", "", "Quantum: test"])
+def test_a_foreign_adapter_on_a_free_port_says_what_is_there(plan, guids, label):
+    (found,) = findings(plan, guids, with_foreign(label, 9))
+    assert (found.id, found.subject, found.ports) == ("TOPOLOGY-FOREIGN", "ibl003", ("ibl003:p9",))
+    assert names(found, "506b4b0300f0f0f1", label or "unnamed")
+
+
+def test_a_foreign_adapter_on_a_planned_port_names_what_is_planned_there(plan, guids):
+    (found,) = findings(plan, guids, with_foreign("backup07 mlx5_0", 2, "H-02420a0003000220"))
+    assert (found.id, found.ports) == ("TOPOLOGY-FOREIGN", ("ibl003:p2",))
+    assert names(found, "backup07 mlx5_0", "gpu002:ib2")
+
+
+def test_an_aggregation_node_is_no_foreign_device(plan, guids):
+    assert findings(plan, guids, with_foreign("Mellanox Technologies Aggregation Node", 41)) == []
+
+
 # ---- counters -------------------------------------------------------------------------------------------------------
 def test_an_errored_link_is_named_at_both_ends(plan, guids):
     counters = parse.counters(recorded("ibqueryerrors-symbol-errors.txt"))
