@@ -11,7 +11,7 @@ import datetime
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -223,8 +223,16 @@ def _without_all(values: Values, paths: set[Path]) -> dict[str, Any]:
 
 def _base(given: Values, problems: list[Problem]) -> Joined:
     slugs = given.get("based_on", ())
-    slugs = slugs if isinstance(slugs, tuple) else ()
     known = reference_names()
+    if "based_on" not in given:
+        problems += _misspelt(given)
+    if not isinstance(slugs, tuple):
+        near = messages.nearest(str(slugs), known)
+        do = f"write [{near}]" if near else "write the names in brackets: [dgx-superpod-h100]"
+        problems.append(
+            Problem(("based_on",), "not a list", messages.shown(slugs), "a list of reference designs", do, nearest=near)
+        )
+        slugs = ()
     good: list[str] = []
     for n, slug in enumerate(slugs):
         if isinstance(slug, str) and slug in known:
@@ -244,6 +252,32 @@ def _base(given: Values, problems: list[Problem]) -> Joined:
         text = str(error)
         problems.append(Problem(("based_on",), "a reference design that cannot be read", text, "", "correct its file"))
         return Joined()
+
+
+def _misspelt(given: Values) -> Iterator[Problem]:
+    """A key that is meant to be `based_on`."""
+    for key in given:
+        if messages.nearest(key, ["based_on"]):
+            do = "rename the key to based_on"
+            yield Problem((key,), messages.UNKNOWN_KEY, key, "based_on, a list of reference designs", do, "based_on")
+
+
+def no_design(given: Values, missing: Sequence[str]) -> Problem:
+    """The problem of a file that names no reference design and lacks many sections: the designs of its GPU or server, or all."""
+    stated = [(path, at(given, path)) for path in (("gpu", "sku"), ("server", "model"), ("server", "system"))]
+    fitting = [
+        slug
+        for slug in offers().values()
+        if any(name is not None and at(joined([slug]).value, path) == name for path, name in stated)
+    ]
+    slugs = fitting or list(offers().values())
+    return Problem(
+        ("based_on",),
+        "no reference design",
+        f"no section {', '.join(missing)}",
+        "these sections, or a design that gives them",
+        f"add based_on: [{slugs[0]}]" + (f"; or one of {', '.join(slugs[1:])}" if len(slugs) > 1 else ""),
+    )
 
 
 def _sources_of_changed(given: Values, base: Joined, made: Effective) -> None:

@@ -26,6 +26,8 @@ from inventory.site.yaml_source import Document, Problem
 from inventory.site.yaml_source import Path as KeyPath
 
 MAX_BYTES = 4_000_000
+MANY_SECTIONS = 3
+"""Mandatory sections that a file without a reference design lacks when it was meant to have one."""
 
 
 class Site(SiteModel):
@@ -189,6 +191,10 @@ def site_of(
     problems += check(whole.value, catalog)
     if site is not None:
         problems += _confirmed_are_keys(site, whole)
+    lacking = [str(one.path[0]) for one in problems if one.what == messages.MISSING and len(one.path) == 1]
+    if "based_on" not in given and len(lacking) >= MANY_SECTIONS:
+        problems = [one for one in problems if one.what != messages.MISSING]
+        problems.append(effective.no_design(given, lacking))
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
     site._given, site._effective, site._accepted = given, whole, accepted or {}

@@ -67,6 +67,8 @@ FORMS = {
 UNITS = {
     "_w": "watts",
     "_kw": "kilowatts",
+    "_kva": "kilovolt-amperes",
+    "_mva": "megavolt-amperes",
     "_v": "volts",
     "_a": "amperes",
     "_m": "metres",
@@ -88,6 +90,8 @@ SCALES: dict[str, tuple[str, float]] = {
     "w": ("power", 1.0),
     "kw": ("power", 1e3),
     "mw": ("power", 1e6),
+    "kva": ("apparent power", 1e3),
+    "mva": ("apparent power", 1e6),
     "v": ("voltage", 1.0),
     "kv": ("voltage", 1e3),
     "a": ("current", 1.0),
@@ -219,8 +223,14 @@ def not_a_mapping(value: object) -> Problem:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The nearest of some known words, '' if none is near."""
+    """The nearest of some known words, '' if none is near. One that has all parts of the word goes first: h200 is
+    nvidia-h200-sxm5-141gb.
+    """
     candidates = list(known)
+    parts = set(word.lower().split("-"))
+    having = [one for one in candidates if parts <= set(one.lower().split("-"))]
+    if len(having) == 1:
+        return having[0]
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     hit = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     if hit:
@@ -270,8 +280,10 @@ def from_validation(
     for problem in problems:
         if problem.path in seen or problem.path in unreadable_paths:
             continue  # a union reports each of its branches; a value that YAML could not read is already reported
-        if problem.what == MISSING and (problem.path[:-1], str(problem.path[-1])) in renamed:
-            continue  # the unknown key beside it is this key, misspelt
+        if problem.what == MISSING and any(
+            (problem.path[:n], str(part)) in renamed for n, part in enumerate(problem.path)
+        ):
+            continue  # an unknown key is this key, or a section above it, misspelt
         seen.add(problem.path)
         yield problem
 

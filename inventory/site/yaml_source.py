@@ -211,8 +211,9 @@ class _Builder:
         mark = _mark(node)
         self.document.values[path] = mark
         if id(node) in self.seen:
+            here = self.document.keys.get(path, mark)  # the node's own mark is that of the anchor
             self.problem(
-                path, mark, ALIAS, "*alias", "values written out", "write the value out; site files use no anchors"
+                path, here, ALIAS, "*alias", "values written out", "write the value out; site files use no anchors"
             )
             return None
         self.seen.add(id(node))

@@ -93,7 +93,13 @@ NEEDED: Mapping[str, str] = {
 }
 """Keys that every catalogue entry has beyond NetBox's, each with the fix of IMPORT-DEVICE-NEEDS that says what it holds."""
 NEEDED_BY_KIND: Mapping[str, Mapping[str, str]] = {
-    "server": {"bringup.psu": "psu", "bringup.gpus": "gpus", "bringup.fabric_ports": "fabric-ports"},
+    "server": {
+        "bringup.psu": "psu",
+        "bringup.gpus": "gpus",
+        "bringup.fabric_ports": "fabric-ports",
+        "bringup.nic_slot": "nic-slot",
+        "bringup.inband_ports": "inband-ports",
+    },
     "switch": {
         "bringup.fabric": "fabric",
         "bringup.data_ports": "data-ports",
@@ -569,7 +575,7 @@ def _needed(raw: Mapping[str, Any], kind: str) -> dict[str, str]:
     """What a catalogue entry has to have and the file does not: key -> fix of IMPORT-DEVICE-NEEDS."""
     drafted = isinstance(raw.get("bringup"), dict)  # who wrote the block has seen what its kind asks for
     wanted = {**NEEDED, **({} if drafted else NEEDED_BY_KIND.get(kind, {}))}
-    missing = {key: fix for key, fix in wanted.items() if _at(raw, key) is None}
+    missing = {key: fix for key, fix in (wanted | _for_planning(raw, kind)).items() if _at(raw, key) is None}
     if raw.get("weight") is None:
         missing["weight"] = "weight"
     if not raw.get("power-ports") and not drafted:
@@ -577,6 +583,16 @@ def _needed(raw: Mapping[str, Any], kind: str) -> dict[str, str]:
     if not raw.get("sources"):
         missing["sources"] = "sources"
     return missing
+
+
+def _for_planning(raw: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """What the plan of a site with such servers takes from their entry, and nothing else says: key -> fix."""
+    if kind != "server":
+        return {}
+    wanted = {"bringup.inband_ports": "inband-ports"}
+    if _at(raw, "bringup.gpus") and _at(raw, "bringup.board") is None:  # a board has the generation, too
+        wanted["bringup.nic_slot"] = "nic-slot"
+    return wanted
 
 
 def _at(raw: Mapping[str, Any], key: str) -> Any:

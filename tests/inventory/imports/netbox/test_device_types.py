@@ -8,6 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capacity.build import build
+from capacity.sizes import load_site
 from inventory.catalog import load_catalog
 from inventory.findings_registry import registry
 from inventory.imports.core.result import Imported
@@ -50,6 +52,57 @@ def test_a_library_entry_says_what_a_plan_needs_beyond_it() -> None:
     assert list(result.files) == ["imports/device-types/nvidia-qx1.yaml"]
     assert result.files["imports/device-types/nvidia-qx1.yaml"] == SWITCH
     assert not result.refused
+
+
+SERVER = """
+manufacturer: Dell
+model: PowerEdge XE9680
+slug: dell-poweredge-xe9680
+u_height: 6
+is_full_depth: true
+weight: 114.05
+weight_unit: kg
+interfaces:
+  - {name: iDRAC, type: 1000base-t, mgmt_only: true}
+  - {name: Gig1, type: 1000base-t}
+  - {name: "eth[1-2]", type: 100gbase-x-qsfp28}
+  - {name: "ib[0-7]", type: infiniband-ndr}
+power-ports:
+""" + "".join(f"  - {{name: PSU{n}, type: iec-60320-c20, maximum_draw: 2800}}\n" for n in range(1, 7))
+BLOCK = """
+bringup:
+  kind: server
+  gpus: 8
+  air_fraction: 1.0
+  power: {seed_w: 9800, measured_w: 9800, nameplate_w: 10500}
+  psu: {count: 6, rating_w: 2800, redundancy: 4+2, input_v_min: 200, input_v_max: 240, efficiency: 0.94}
+  fabric_ports: [ib0, ib1, ib2, ib3, ib4, ib5, ib6, ib7]
+  nic_slot: {pcie_gen: 5, x16: 1}
+  inband_ports: [eth1, eth2]
+sources: {u_height: data sheet, weight: data sheet, power-ports: data sheet, interfaces: data sheet, bringup: data sheet}
+"""
+
+
+@pytest.mark.parametrize("lacking", ["nic_slot", "inband_ports"])
+def test_a_server_without_what_a_plan_takes_from_it_is_not_complete(lacking: str) -> None:
+    block = "".join(line for line in BLOCK.splitlines(keepends=True) if f"  {lacking}:" not in line)
+    result = taken(SERVER + block)
+    assert list(result.rows["key"]) == [f"bringup.{lacking}"]
+    assert list(result.files) == ["imports/device-types/dell-poweredge-xe9680.yaml"]
+
+
+def test_a_complete_server_of_the_library_plans(tmp_path: Path) -> None:
+    result = device_types.read_device_type(SERVER + BLOCK, PATH, Path("catalog"), load_catalog())
+    for name, text in result.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "site.yaml").write_text(
+        "schema_version: 1\nname: own\nbased_on: [dgx-superpod-h100]\n"
+        "server: {count: 8, model: dell-poweredge-xe9680}\n"
+    )
+    plan = build(load_site(tmp_path / "site.yaml"))
+    assert set(plan.devices.loc[plan.devices["role"] == "gpu", "model"]) == {"dell-poweredge-xe9680"}
+    assert not [one.message for one in plan.findings if one.severity == "error"]
 
 
 def test_an_export_of_several_device_types_is_imported_again() -> None:
@@ -128,7 +181,16 @@ def test_what_the_library_would_refuse_is_refused(
 @pytest.mark.parametrize(
     ("kind", "missing"),
     [
-        ("server", {"bringup.psu", "bringup.gpus", "bringup.fabric_ports"}),
+        (
+            "server",
+            {
+                "bringup.psu",
+                "bringup.gpus",
+                "bringup.fabric_ports",
+                "bringup.nic_slot",
+                "bringup.inband_ports",
+            },
+        ),
         ("switch", {"bringup.psu", "bringup.fabric", "bringup.data_ports", "bringup.rate_gbps"}),
         ("pdu", {"bringup.pdu"}),
         ("shelf", {"bringup.psu"}),
