@@ -189,16 +189,27 @@ def nameplate_holds_the_gpus(catalog: Catalog, gpu: Gpu, server: Server) -> Iter
 
 @rule("server")
 def power_profiles_are_in_order(catalog: Catalog, server: Server) -> Iterator[Problem]:
-    power = server.power
-    for key in ("seed_w", "measured_w"):
-        if getattr(power, key) > power.nameplate_w:
-            yield Problem(
-                ("server", "power", key),
-                "more than the nameplate",
-                f"{getattr(power, key):g}",
-                f"at most nameplate_w, {power.nameplate_w:g} watts",
-                "check which of the two is wrong (ERR-01)",
-            )
+    power, device = server.power, catalog.devices.get(server.model)
+    over = [key for key in ("seed_w", "measured_w") if getattr(power, key) > power.nameplate_w]
+    facts = device.bringup.power if device else None
+    known = [key for key in over if facts and getattr(power, key) == getattr(facts, key) > power.nameplate_w]
+    if device and facts and known:
+        most = max(known, key=lambda key: float(getattr(power, key)))
+        yield Problem(
+            ("server", "power", "nameplate_w"),
+            f"less than the catalogue has for {device.slug}",
+            f"{power.nameplate_w:g}",
+            f"{facts.nameplate_w:g} watts, or at least its {most}, {getattr(power, most):g} watts",
+            f"write {facts.nameplate_w:g}; for another server an entry of its own in catalog/, or seed_w and measured_w beside it",
+        )
+    for key in (key for key in over if key not in known):
+        yield Problem(
+            ("server", "power", key),
+            "more than the nameplate",
+            f"{getattr(power, key):g}",
+            f"at most nameplate_w, {power.nameplate_w:g} watts",
+            "check which of the two is wrong (ERR-01)",
+        )
 
 
 @rule("server")
