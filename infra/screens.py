@@ -10,6 +10,7 @@ from rich.text import Text
 
 from capacity.accepted import Standing, changes
 from capacity.model import Plan
+from capacity.outputs.summary import interruption_figures
 from capacity.procurement.bom import total_of
 from capacity.remedies import Fixed
 from capacity.whatif.compare import Comparison, number
@@ -80,7 +81,18 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
     console.print()
     show_findings(console, plan.findings)
     console.print(f"Cost: {total_of(plan.bom, plan.site.purchase.currency)}", markup=False, highlight=False)
+    console.print(_interruptions(plan), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Plan {plan.hash[:16]} of site {plan.site.name}, report: {report}", highlight=False, soft_wrap=True)
+
+
+def _interruptions(plan: Plan) -> str:
+    """How often a job on all GPUs is interrupted, and the checkpoint interval that loses least, each with its range."""
+    known = interruption_figures(plan)
+    hours = "{:,.3g} h ({:,.3g} to {:,.3g})".format(known["mtti_h"], *known["mtti_h_range"])
+    minutes = "{:,.3g} min ({:,.3g} to {:,.3g})".format(
+        known["checkpoint_interval_min"], *known["checkpoint_interval_min_range"]
+    )
+    return f"Interruptions of a job on all GPUs: one in {hours}; a checkpoint each {minutes} loses least"
 
 
 LAB_COLUMNS = ("role", "address", "power", "ready", "supplies", "#watts", "#boots")

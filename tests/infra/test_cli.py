@@ -353,3 +353,12 @@ def test_piped_tables_do_not_break_their_rows(capsys: pytest.CaptureFixture[str]
     row = next(line for line in out if line.startswith("rack.servers=2"))
     assert "prices" in row
     assert cli.main(["optimise", "lab"]) == CANNOT
+
+
+def test_a_plan_says_how_often_a_job_is_interrupted_and_how_often_to_checkpoint(capsys, tmp_path: Path) -> None:
+    """One interruption in 50,677 GPU-hours (Llama 3 405B); Young 1974: sqrt(2 x stall x time between interruptions)."""
+    assert cli.main(["plan", "h100-1000-ib", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    between_h = 50677 / 8000
+    assert f"one in {between_h:.3g} h (" in told
+    assert f"a checkpoint each {(2 * 60 * between_h * 3600) ** 0.5 / 60:.3g} min (" in told

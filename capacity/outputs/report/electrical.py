@@ -190,7 +190,7 @@ def _elements(plan: Plan) -> list[tuple[str, ...]]:
                 KIND.get(str(kind), str(kind)),
                 f"{len(part):,}",
                 str(top["name"]),
-                f"{top['rating']:,.0f} {top['unit']}",
+                f"{top['rating']:,.6g} {top['unit']}",
                 f"{top['limit_kw']:,.1f}",
                 f"{top['load_kw']:,.1f}",
                 f"{top['worst_kw']:,.1f}",

@@ -8,8 +8,8 @@ import pytest
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.outputs.report import electrical, racks, svg
 from capacity.outputs.report import page as report
-from capacity.outputs.report import racks, svg
 from capacity.outputs.report.page import SECTIONS
 from inventory.findings import Finding
 from inventory.site import load_site
@@ -194,3 +194,8 @@ def test_the_electrical_headline_has_failures_alone_and_during_maintenance():
 def test_the_floor_is_drawn_once(plan, text):
     rack = plan.racks["name"].iloc[0]
     assert len(re.findall(rf"<title>{rack}: [^<]*nameplate", text)) == 1
+
+
+def test_the_table_of_elements_does_not_round_the_rating_of_the_grid_line() -> None:
+    """A firm 1.5 MVA was printed as 2 MVA."""
+    assert electrical._elements(plan_of("b200-256-roce"))[0][3] == "1.5 MVA"
