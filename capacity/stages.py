@@ -5,8 +5,8 @@ The rules themselves stand in the folder of their subject; here is only what eac
 """
 
 import math
-from collections.abc import Callable
-from typing import TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -314,11 +314,13 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
         findings.append(error.finding)
     losses_kw = supply.losses_kw(site, built["devices"], built["supply_loads"].elements)
 
-    def trial(changed: Site) -> float:
+    def trial(changed: Site) -> tuple[float, Mapping[str, Any]]:
         again, found = _anew(changed, catalog, built, places, cooling_design, rooms)
         stands = {one.id for one in rooms(site, catalog, built)[1]}
         new = [one for one in found if one.severity == "error" and one.id not in stands]
-        return math.inf if new else float(again["cooling_design"].per_rack["air_kw"].max())
+        _, ports = management_network(changed, catalog, again)
+        more = {} if "oob.switches" in site.effective.open else _more_switches(ports)
+        return math.inf if new else float(again["cooling_design"].per_rack["air_kw"].max()), more
 
     cooled = mechanical.build(
         site,
@@ -332,6 +334,11 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
         trial,
     )
     return {"weather": weather, "cooling": cooled}, [*findings, *cooled.findings]
+
+
+def _more_switches(findings: Iterable[Finding]) -> Mapping[str, Any]:
+    """What the management network needs, where its ports are too few."""
+    return next((way.settings for one in findings if one.id == "OOB-PORTS" for way in one.remedies if way.settings), {})
 
 
 def waves(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:

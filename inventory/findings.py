@@ -187,6 +187,8 @@ def _filled(id_: str, kind: str, texts: Mapping[str, str], name: str, values: Ma
 
 def plain(value: Any) -> str:
     """A value as the site file writes it."""
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -5,14 +5,16 @@ Findings: COOLING-DOOR, COOLING-DOOR-OUT (ERR-45).
 
 import pandas as pd
 
-from capacity.cooling import units
+from capacity.cooling import rack_air, units
 from capacity.worst import ROUNDING
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 
-def check_doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) -> list[Finding]:
-    """COOLING-DOOR when a rack gives its rear door more heat than it moves."""
+def check_doors(
+    site: Site, per_rack: pd.DataFrame, one: units.Capacity | None, trial: rack_air.Trial | None
+) -> list[Finding]:
+    """COOLING-DOOR when a rack gives its rear door more heat than it moves; `trial` as in `rack_air.thinner_racks`."""
     given = site.cooling.air
     if given is None or one is None or given.kind != "rear_door":
         return []
@@ -26,7 +28,10 @@ def check_doors(site: Site, per_rack: pd.DataFrame, one: units.Capacity | None) 
             str(per_rack["rack"].iloc[worst]),
             limit=round(one.kw, 3),
             limit_source="site cooling.air",
-            remedies=[remedy(fix="larger-door"), remedy(fix="less-heat", excess_kw=heat_kw - one.kw)],
+            remedies=[
+                remedy(fix="larger-door"),
+                *(rack_air.thinner_racks(site, one.kw, trial) or [remedy(fix="less-heat", excess_kw=heat_kw - one.kw)]),
+            ],
             air_kw=round(heat_kw, 3),
         )
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from capacity.cooling import coolant
 from capacity.cooling.heat import WATER_KJ_KGK
 from capacity.worst import ROUNDING
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.cooling import CoolantLoop
 
@@ -124,22 +124,50 @@ def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop)
     )
 
 
-def check_hydraulics(site: Site, way: Branch, share: Exchanger) -> list[Finding]:
-    """COOLING-HEAD when the pumps cannot drive the flow, COOLING-APPROACH when the exchanger is too small."""
+MOST_RISE_K = 30.0
+MOST_BORE_MM = 400
+"""Largest rise of a loop and bore of a branch that the site file takes (inventory/site/sections/cooling.py)."""
+
+
+def more_head(heat_kw: float, supply_c: float, loop: CoolantLoop, rise_k: float) -> list[RemedyOf]:
+    """The least rise, in tenths of a kelvin, and the least bore, in millimetres, with which the pumps drive the flow to a rack with
+    `heat_kw`, each as far as there is one.
+    """
+    rises = (n / 10 for n in range(math.floor(rise_k * 10) + 1, round(MOST_RISE_K * 10) + 1))
+    bores = range(math.floor(loop.branch_bore_mm) + 1, MOST_BORE_MM + 1)
+
+    def enough(bore_mm: float, rise: float) -> bool:
+        wider = loop.model_copy(update={"branch_bore_mm": bore_mm})
+        return branch(heat_kw, supply_c, wider, rise).total_kpa <= loop.cdu_head_kpa + ROUNDING
+
+    rise = next((one for one in rises if enough(loop.branch_bore_mm, one)), None)
+    bore = next((one for one in bores if enough(one, rise_k)), None) if enough(MOST_BORE_MM, rise_k) else None
+    return [
+        *([remedy({"cooling.coolant.rise_k": rise}, fix="larger-rise")] if rise is not None else []),
+        *([remedy({"cooling.coolant.loop.branch_bore_mm": bore}, fix="wider-branch")] if bore is not None else []),
+    ]
+
+
+def check_hydraulics(site: Site, heat_kw: float, way: Branch, share: Exchanger) -> list[Finding]:
+    """COOLING-HEAD when the pumps cannot drive the flow to the rack with `heat_kw`, COOLING-APPROACH when the exchanger is too
+    small.
+    """
     found = []
-    loop = site.cooling.coolant.loop if site.cooling.coolant else None
-    if loop is None:
+    given = site.cooling.coolant
+    if given is None or given.loop is None:
         return []
+    loop = given.loop
     if way.total_kpa > loop.cdu_head_kpa + ROUNDING:
-        ratio = math.sqrt(loop.cdu_head_kpa / way.total_kpa)
-        rise = site.cooling.coolant.rise_k / ratio if site.cooling.coolant else 0.0
         found.append(
             finding(
                 "COOLING-HEAD",
                 "cooling.coolant.loop",
                 limit=loop.cdu_head_kpa,
                 limit_source="site cooling.coolant.loop.cdu_head_kpa",
-                remedies=[remedy(fix="larger-rise", rise_k=rise), remedy(fix="wider-branch")],
+                remedies=[
+                    *more_head(heat_kw, site.cooling.supply_c, loop, given.rise_k),
+                    remedy(fix="stronger-pumps"),
+                ],
                 words={"flow_l_min": way.flow_l_min, "total_kpa": way.total_kpa},
                 pipe_kpa=round(way.pipe_kpa, 2),
                 rack_kpa=round(way.rack_kpa, 2),

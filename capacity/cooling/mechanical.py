@@ -114,7 +114,7 @@ def build(
     found += units.check_coils(site, design.unit)
     found += rack_air.check_tiles(site, design.per_rack, design.air)
     found += _ducts(site, design.air_zones, design.air, figures)
-    found += doors.check_doors(site, design.per_rack, design.unit)
+    found += doors.check_doors(site, design.per_rack, design.unit, trial)
     found += doors.check_door_out(site, design.air_zones)
     compared = options.compare(site, devices, placements, design.unit, losses_kw or 0.0)
     found += rack_air.check_rack_air(
@@ -212,7 +212,7 @@ def _coolant(site: Site, design: Design, figures: _Figures) -> list[Finding]:
     if given.loop is None:
         return [not_given("cooling.coolant.loop")]
     way = _branch(site, given, given.loop, largest, figures)
-    return liquid.check_hydraulics(site, way, _exchanger(site, given, given.loop, loops, figures))
+    return liquid.check_hydraulics(site, largest, way, _exchanger(site, given, given.loop, loops, figures))
 
 
 def _branch(site: Site, given: Coolant, loop: CoolantLoop, largest: float, figures: _Figures) -> liquid.Branch:

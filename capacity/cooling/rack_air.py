@@ -4,7 +4,7 @@ Findings: COOLING-RAISED-FLOOR (ERR-46), COOLING-RACK-AIR.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,8 +14,10 @@ from capacity.worst import ROUNDING
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 
-Trial = Callable[[Site], float]
-"""Air heat in kW of the densest rack when a changed site is placed anew; infinite where its racks do not fit."""
+Trial = Callable[[Site], tuple[float, Mapping[str, Any]]]
+"""Air heat in kW of the densest rack when a changed site is placed anew, infinite where its racks do not fit; and the values that
+have to change besides for the racks' management ports.
+"""
 
 
 MOST_TRIALS = 8
@@ -90,7 +92,7 @@ def check_rack_air(
                 limit_source=f"site cooling.air.rack_air: {given.rack_air.source}",
                 err="ERR-46",
                 remedies=[
-                    *_thinner_racks(site, possible, trial),
+                    *thinner_racks(site, possible, trial),
                     remedy(fix="in-row"),
                     remedy(fix="rear-doors"),
                     remedy(fix="liquid"),
@@ -122,7 +124,7 @@ def check_rack_air(
     ]
 
 
-def _thinner_racks(site: Site, possible_kw: float, trial: Trial | None) -> list[RemedyOf]:
+def thinner_racks(site: Site, possible_kw: float, trial: Trial | None) -> list[RemedyOf]:
     """Fewer servers a rack, a lower power limit of the racks, or both: the change with which every rack has air enough. The
     limit alone does where the densest rack holds switches or storage; with fewer servers alone, switches may fill the room
     that they leave.
@@ -142,8 +144,9 @@ def _thinner_racks(site: Site, possible_kw: float, trial: Trial | None) -> list[
         *({"rack.servers": servers, **limits} for servers in fewer if limits),
     ]
     for settings in candidates:
-        if trial(_with_racks(site, settings)) <= possible_kw + ROUNDING:
-            return [remedy(settings)]
+        densest_kw, beside = trial(_with_racks(site, settings))
+        if densest_kw <= possible_kw + ROUNDING:
+            return [remedy({**settings, **beside})]
     return []
 
 

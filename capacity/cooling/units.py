@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from capacity.cooling.air import Air, supply_air
 from capacity.worst import ROUNDING
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.cooling import AirUnits
+
+LEAST_WATER_C = 4.0
+"""Coldest water that the site file takes (inventory/site/sections/cooling.py)."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,22 @@ def with_spares(heat_kw: float, unit_kw: float, n_plus: int) -> int:
     return n + n_plus if n else 0
 
 
+MOST_BELOW = 0.005
+"""A coil that moves so much less than the air could carry does not limit the unit: within the rounding of data sheets."""
+
+
+def _colder_water(site: Site, one: Capacity) -> list[RemedyOf]:
+    """The warmest water at the coil with which it does not limit the unit; nothing in place of a plant's water where no plant is
+    described, as the water is then that of the data sheet.
+    """
+    plant = site.cooling.plant
+    if plant is None or one.coil_kw <= 0:
+        return [remedy(fix="colder-water")]
+    span_k = (one.return_c - plant.water_c) * one.air_kw * (1 - MOST_BELOW) / one.coil_kw
+    water_c = math.floor((one.return_c - span_k) * 10 + ROUNDING) / 10
+    return [remedy({"cooling.plant.water_c": water_c})] if water_c >= LEAST_WATER_C else [remedy(fix="colder-water")]
+
+
 def check_coils(site: Site, one: Capacity | None) -> list[Finding]:
     """COOLING-UNIT-FIGURES when the data sheet contradicts itself, COOLING-COIL when a coil is too weak for the supply,
     COOLING-CONDENSATE when its water is colder than the dew point.
@@ -98,14 +117,14 @@ def check_coils(site: Site, one: Capacity | None) -> list[Finding]:
                 effectiveness=round(one.effectiveness, 3),
             )
         )
-    elif one.coil_kw < one.air_kw - 0.005 * one.air_kw:
+    elif one.coil_kw < one.air_kw * (1 - MOST_BELOW):
         found.append(
             finding(
                 "COOLING-COIL",
                 "cooling.air",
                 limit=round(one.air_kw, 3),
                 limit_source="e-NTU at the unit's rated conditions",
-                remedies=[remedy(fix="colder-water"), remedy(fix="more-units")],
+                remedies=[*_colder_water(site, one), remedy(fix="more-units")],
                 coil_kw=round(one.coil_kw, 3),
                 air_kw=round(one.air_kw, 3),
                 supply_c=round(one.supply_c, 2),

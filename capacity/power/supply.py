@@ -229,7 +229,7 @@ def build(
         *conductors.check(site, electrical, circuits, elements),
         *fault_level.check_faults(electrical, elements),
         *fault_level.check_unrated(power.model_of, elements),
-        *voltage_drop.check_drop(electrical, elements),
+        *voltage_drop.check_drop(electrical, elements, tried),
         *loads.service,
         *load_step.check_swing(site, electrical, elements),
         *standby.check_scope(site),

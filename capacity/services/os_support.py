@@ -33,6 +33,13 @@ def check_os_support(site: Site) -> list[Finding]:
                 "short": -months,
             },
             months=round(months, 1),
-            remedies=[remedy(fix="longer-support", least_date=least)],
+            remedies=[
+                remedy(fix="longer-support", least_date=least),
+                *(
+                    [remedy({"limits.os_eol_min_months.value": math.floor(months)}, fix="accepted")]
+                    if months >= 0
+                    else []
+                ),
+            ],
         )
     ]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.least import with_values
 from capacity.model import Plan
 from capacity.space import placement
 from inventory.catalog import U_M, Catalog
@@ -46,7 +47,7 @@ def check(
 ) -> list[Finding]:
     """SPACE-DEPTH, SPACE-AIRFLOW, SPACE-PITCH, SPACE-AISLE, SPACE-WALKWAY and SPACE-UNIT-SPLIT."""
     return [
-        *_depth(catalog, devices, racks, placements),
+        *_depth(site, catalog, devices, racks, placements),
         *_airflow(site, catalog, devices),
         *_pitches(site, catalog, racks),
         *_aisles(site, catalog),
@@ -55,7 +56,9 @@ def check(
     ]
 
 
-def _depth(catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame) -> list[Finding]:
+def _depth(
+    site: Site, catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
+) -> list[Finding]:
     """SPACE-DEPTH when a device is deeper than the rack that it stands in."""
     model = devices.set_index("name")["model"]
     pairs = pd.DataFrame(
@@ -65,7 +68,9 @@ def _depth(catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placeme
         }
     ).drop_duplicates()
     found = []
-    for slug, rack in pairs.itertuples(index=False, name=None):
+    pairs["depth_mm"] = pairs["model"].map(lambda slug: catalog.device(slug).bringup.depth_mm or 0)
+    needed = pairs.groupby("rack")["depth_mm"].max()
+    for slug, rack in pairs[["model", "rack"]].itertuples(index=False, name=None):
         deep, outer = catalog.device(slug).bringup.depth_mm, catalog.rack(rack).outer_depth
         if deep is not None and deep > outer:
             found.append(
@@ -74,12 +79,37 @@ def _depth(catalog: Catalog, devices: pd.DataFrame, racks: pd.DataFrame, placeme
                     slug,
                     limit=outer,
                     limit_source=f"catalogue {rack} outer_depth",
-                    remedies=[remedy(fix="deeper-rack")],
+                    remedies=[*_deeper_racks(site, catalog, rack, float(needed[rack])), remedy(fix="deeper-rack")],
                     words={"rack": rack},
                     depth_mm=deep,
                 )
             )
     return found
+
+
+def _deeper_racks(site: Site, catalog: Catalog, slug: str, depth_mm: float) -> list[RemedyOf]:
+    """The rack of the catalogue of least depth that holds devices of `depth_mm` and as much besides as rack `slug`, in its place.
+    There is none where the rack comes with a rack-scale system, or where the aisles would be too narrow then.
+    """
+    rack, now = site.rack, catalog.rack(slug)
+    keys = [
+        f"rack.{key}model"
+        for key, one in (("", rack), ("network.", rack.network), ("storage.", rack.storage))
+        if one is not None and one.model == slug
+    ]
+    fitting = [
+        one
+        for one in catalog.racks.values()
+        if one.outer_depth >= depth_mm
+        and one.outer_width == now.outer_width
+        and one.u_height >= now.u_height
+        and (one.max_weight or 0) >= (now.max_weight or 0)
+        and not _aisles(with_values(site, dict.fromkeys(keys, one.slug)), catalog)
+    ]
+    best = min(fitting, key=lambda one: (one.outer_depth, one.u_height, one.slug), default=None)
+    if best is None or site.server.system or not keys:
+        return []
+    return [remedy(dict.fromkeys(keys, best.slug))]
 
 
 def _airflow(site: Site, catalog: Catalog, devices: pd.DataFrame) -> list[Finding]:

@@ -11,7 +11,7 @@ rate), RC-181 (checkpoint interval by Young, "A first order approximation to the
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
 import pandas as pd
@@ -234,7 +234,7 @@ def build(site: Site, catalog: Catalog, gpus: int) -> tuple[list[Option], list[F
     needs = needs_of(site, gpus, catalog)
     own = next((option for option in sized if option.chosen), None)
     found = [*check_needs(site, needs), *check_retention(site, needs)]
-    return sized, [*found, *(check_choice(site, catalog, own) if own else [])]
+    return sized, [*found, *(check_choice(site, catalog, own, sized) if own else [])]
 
 
 def check_needs(site: Site, needs: Needs) -> list[Finding]:
@@ -299,9 +299,10 @@ def check_retention(site: Site, needs: Needs) -> list[Finding]:
     return found
 
 
-def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
-    """STORAGE-REBUILD when a drive is rebuilt too slowly; STORAGE-UNPLACED, for information, while no block is named;
-    STORAGE-TWICE when service nodes are storage servers beside the enclosures, which bring theirs.
+def check_choice(site: Site, catalog: Catalog, own: Option, others: Iterable[Option]) -> list[Finding]:
+    """STORAGE-REBUILD when a drive is rebuilt too slowly, with those of `others` that do better; STORAGE-UNPLACED, for
+    information, while no block is named; STORAGE-TWICE when service nodes are storage servers beside the enclosures, which bring
+    theirs.
     """
     found: list[Finding] = []
     limit = site.storage.rebuild_limit_h
@@ -313,6 +314,7 @@ def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
                 limit=limit,
                 limit_source="site storage.rebuild_limit_h",
                 remedies=[
+                    *(remedy({"storage.block": block}) for block in _faster_blocks(site, catalog, others, limit)),
                     remedy(fix="smaller-drives"),
                     remedy(fix="faster-block", mb_s=own.drive_tb * 1e6 / limit / 3600),
                 ],
@@ -339,10 +341,18 @@ def check_choice(site: Site, catalog: Catalog, own: Option) -> list[Finding]:
             finding(
                 "STORAGE-TWICE",
                 "service_nodes.storage",
-                remedies=[remedy(fix="no-nodes"), remedy(fix="no-block")],
+                remedies=[remedy({"storage.block": None}, fix="no-block"), remedy(fix="no-nodes")],
                 words={"block": own.block},
                 nodes=nodes,
                 enclosures=own.enclosures,
             )
         )
     return found
+
+
+def _faster_blocks(site: Site, catalog: Catalog, others: Iterable[Option], limit_h: float) -> list[str]:
+    """Blocks of the site's kind of storage whose drives are rebuilt within `limit_h`, that of fewest enclosures first."""
+    fitting = [
+        one for one in others if one.rebuild_h <= limit_h and site.storage.kind in catalog.storage[one.block].kinds
+    ]
+    return [one.block for one in sorted(fitting, key=lambda one: one.enclosures)]

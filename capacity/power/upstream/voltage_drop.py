@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.power import rooms
 from capacity.power.rack import line_currents
 from capacity.power.rack.budget import Power
 from capacity.power.upstream import load_flow, panels, redistribution, single_failures
 from capacity.power.upstream.network import Network
 from capacity.worst import top_row
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
@@ -79,8 +80,25 @@ def branch_share(net: Network, study: single_failures.Study, states: Floats, at:
     return np.asarray(np.max(per_m, axis=0) * at.length_m, dtype=np.float64)
 
 
-def check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
-    """POWER-VOLTAGE-DROP: from the UPS output to the rack, on the worst line in the worst state."""
+LESS_RESISTANCE = (0.8, 0.63, 0.5, 0.4, 0.31, 0.25)
+"""Resistance of thicker rack conductors that are tried, as shares of what stands: cross-sections of IEC 60228 have 0.6 to 0.8 of
+that of the one before."""
+
+
+def _thicker(electrical: Electrical, tried: Tried | None) -> list[RemedyOf]:
+    """The largest resistance of the rack conductor, of those that are tried, with which the drop is within its limit."""
+    for share in LESS_RESISTANCE if tried is not None else ():
+        less = {"electrical.rack_conductor.r_ohm_km": float(f"{electrical.rack_conductor.r_ohm_km * share:.3g}")}
+        made = tried.least(less, "POWER-VOLTAGE-DROP") if tried is not None else None
+        if made is not None:
+            return [remedy(made, fix="thicker")]
+    return []
+
+
+def check_drop(electrical: Electrical, elements: pd.DataFrame, tried: Tried | None = None) -> list[Finding]:
+    """POWER-VOLTAGE-DROP: from the UPS output to the rack, on the worst line in the worst state. `tried` plans what-ifs; without it
+    none are looked for.
+    """
     ends = elements[elements["kind"] == "circuit"]
     over = ends[ends["drop_pct"] > electrical.max_drop_pct]
     if over.empty:
@@ -95,7 +113,8 @@ def check_drop(electrical: Electrical, elements: pd.DataFrame) -> list[Finding]:
             drop_pct=round(float(worst["drop_pct"]), 3),
             count=len(over),
             remedies=[
-                remedy(fix="conductor", resistance_pct=math.floor(electrical.max_drop_pct / worst["drop_pct"] * 100))
+                *_thicker(electrical, tried),
+                remedy(fix="conductor", resistance_pct=math.floor(electrical.max_drop_pct / worst["drop_pct"] * 100)),
             ],
         )
     ]

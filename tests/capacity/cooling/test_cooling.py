@@ -682,10 +682,10 @@ def judged(site: str, settings: Sequence[str]) -> tuple[list[Finding], Mapping[s
     base = standing(site, *(one for one, keeps in zip(settings, stays, strict=True) if not keeps))
     to = changed(site, settings)
 
-    def densest_kw(changed_site: Site) -> float:
+    def densest_kw(changed_site: Site) -> tuple[float, Mapping[str, Any]]:
         again = build(changed_site)
         per_rack = mechanical.design_day(changed_site, again.devices, again.racks, again.placements).per_rack
-        return float(per_rack["air_kw"].max())
+        return float(per_rack["air_kw"].max()), {}
 
     made = mechanical.build(
         to, base.catalog, base.devices, base.racks, base.placements, load_weather(to), 0.0, trial=densest_kw

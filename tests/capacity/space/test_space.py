@@ -233,6 +233,9 @@ def test_a_server_deeper_than_its_rack_that_blows_into_the_cold_aisle_is_named()
     said = hall.check(plan.site, catalog, plan.devices, plan.racks, plan.placements)
     found = {f.id: f for f in said if f.subject == model}
     assert (found["SPACE-DEPTH"].limit, found["SPACE-DEPTH"].numbers["depth_mm"]) == (890, 897)
+    (deeper,) = [one.settings["rack.model"] for one in found["SPACE-DEPTH"].remedies if one.settings]
+    assert catalog.racks[deeper].outer_depth >= 897
+    assert catalog.racks[deeper].outer_width == catalog.racks[rack].outer_width
     assert (found["SPACE-AIRFLOW"].severity, found["SPACE-AIRFLOW"].numbers["devices"]) == ("warning", 4)
 
 

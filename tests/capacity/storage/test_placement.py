@@ -3,6 +3,7 @@
 import pytest
 
 from capacity.build import build
+from capacity.least import with_values
 from capacity.model import Plan
 from inventory.catalog import load_catalog
 from inventory.site import Site
@@ -118,7 +119,11 @@ def test_storage_servers_beside_enclosures_are_found_and_keep_their_names() -> N
     site = small()
     nodes = (*site.service_nodes, ServiceNode(role="storage", model="generic-service-node-2u", count=3))
     plan = build(site.model_copy(update={"service_nodes": nodes}))
-    assert only(plan, "STORAGE-TWICE").numbers["nodes"] == 3
+    twice = only(plan, "STORAGE-TWICE")
+    assert twice.numbers["nodes"] == 3
+    assert twice.remedies[0].settings == {"storage.block": None}
+    assert twice.remedies[0].text.startswith("storage.block: null, ")
+    assert "STORAGE-TWICE" not in {one.id for one in build(with_values(plan.site, twice.remedies[0].settings)).findings}
     model = plan.devices.set_index("name")["model"]
     assert (model["sto03"], model["sto04"]) == ("generic-service-node-2u", "lustre-flash-2u24")
 
