@@ -99,9 +99,8 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
         designs.append(IEC_DESIGNS[str(at(values, ("electrical", "panels", "kind")))])
     of_racks = f", {servers // trays} racks" if trays else ""
     limit = f"; at most {wanted.power_kw:,.0f} kW from the grid" if wanted.power_kw else ""
-    prefixes = ", ".join(
-        f"{key}: {at(values, ('addressing', key))}" for key in ("oob", "provisioning", "loopbacks", "links")
-    )
+    given = at(values, ("addressing",))
+    prefixes = ", ".join(f"{key}: {given[key]}" for key in PREFIXES if key in given)
     lines = [
         f"# {gpus:,} GPUs in {servers:,} {device.model}{of_racks}, {FABRICS[wanted.fabric]}{limit}.",
         "# What is not here comes from the reference design or the catalogue, or is worked out. `bringup explain SITE KEY` says",
@@ -115,6 +114,10 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
         lines.append(f"electrical: {{utility: {{firm_mva: {wanted.power_kw / 1000:g}}}}}")
     lines += ["# Prefixes that nothing else at the site may use.", f"addressing: {{{prefixes}}}"]
     return "\n".join(lines) + "\n"
+
+
+PREFIXES = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
+"""Keys of `addressing` that are prefixes; the last two are a RoCE fabric's."""
 
 
 def _servers(wanted: Wanted, gpus_each: int, trays: int) -> int:

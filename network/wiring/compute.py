@@ -259,7 +259,7 @@ def _filled_units(site: Site, tree: fabric.FatTree) -> int:
 
 
 def check_congestion_control(site: Site) -> list[Finding]:
-    """FABRIC-CONGESTION-CONTROL on RoCE: nothing applies what is named; whether files for the switches are rendered is said."""
+    """FABRIC-CONGESTION-CONTROL on RoCE: no driver loads it onto switches; whether files for them are rendered is said."""
     wanted = site.fabric.congestion_control
     if wanted is None:
         return []

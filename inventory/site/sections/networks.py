@@ -82,7 +82,7 @@ class Fabric(Section):
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None,
         description="RoCE only, and mandatory there: how the fabric stays lossless. "
-        "Nothing applies it yet, which the finding FABRIC-CONGESTION-CONTROL says.",
+        "The finding FABRIC-CONGESTION-CONTROL says what applies it.",
     )
     nos: Literal["cumulus", "sonic"] | None = Field(
         default=None,
