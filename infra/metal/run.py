@@ -58,6 +58,7 @@ class Bringing:
             json.loads(self.times_file.read_text()) if self.times_file.exists() else {}
         )
         """Unix times of the last writing of each server: power-on, read back, first login."""
+        self.began: dict[str, float] = {}
 
     def bring(
         self, names: Iterable[str], say: Say, watch: Callable[[str, Life], None] | None = None
@@ -81,14 +82,14 @@ class Bringing:
                 if life != before:
                     self._keep(life)
                     if life.step != before.step:
-                        self._moved(name, life.step)
+                        self._moved(name, before, life)
                     if (life.step, life.stopped, life.text) != (before.step, before.stopped, before.text):
                         say(f"{name}: {life.stopped or life.step}" + (f": {life.text}" if life.text else ""))
                 if watch is not None:
                     watch(name, life)
                 power = self.servers[name].power
                 if action == "boot-from-network":
-                    self.times[name] = {"on": time.time()}
+                    self.began[name] = time.time()
                     power.on("network")
                 elif action == "boot-from-disk":
                     power.on("disk")
@@ -165,11 +166,19 @@ class Bringing:
         lines += [f"{access.address} {key} console" for key in keys]
         write_file(access.known_hosts, "".join(f"{line}\n" for line in lines))
 
-    def _moved(self, name: str, step: str) -> None:
-        """A server came to its next step: its time is kept, and the key of the system that was overwritten is not."""
-        if step == "first-boot":
+    def _moved(self, name: str, before: Life, after: Life) -> None:
+        """A server came to its next step. Its times are kept once for each writing. The host key of a system that was overwritten
+        is forgotten; a server that was found already written keeps its own.
+        """
+        mac = hyphened(self.servers[name].power.machine.mac)
+        told = [
+            report.state for report in self.segment.reports().get(mac, []) if before.told < report.time <= after.told
+        ]
+        if after.step == "first-boot" and "written" in told:
             self._know(self.servers[name].access, ())
-        self.times.setdefault(name, {})["written" if step == "first-boot" else "login"] = time.time()
+            self.times[name] = {"on": self.began[name], "written": time.time()} if name in self.began else {}
+        elif after.step == "ready":
+            self.times.setdefault(name, {}).setdefault("login", time.time())
         write_file(self.times_file, json.dumps(self.times, indent=1) + "\n")
 
     def _keep(self, life: Life) -> None:

@@ -202,6 +202,26 @@ def test_a_host_key_that_was_shown_once_is_kept_until_the_server_is_written_agai
     assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAANEW console\n"
 
 
+def test_a_server_that_is_found_written_keeps_its_host_key_and_its_times(bringing, tmp_path: Path) -> None:
+    def story(net: Net, switch: Switch, number: int, start: str) -> None:
+        if number == 3:
+            net.report("already-written", "image")
+            switch.is_on = False
+        elif number == 4:
+            switch.machine.console("disk").write_text("Debian GNU/Linux 12\n")
+        else:
+            good(net, switch, number, start)
+
+    one, switch, _ = bringing(story)
+    one.bring(["gpu001"], lambda text: None)
+    times = (tmp_path / "times.json").read_text()
+    one.again("gpu001")
+    assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
+    assert (tmp_path / "times.json").read_text() == times, "they are those of the writing"
+    assert switch.starts == ["network", "disk", "network", "disk"]
+    assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAAKEY console\n"
+
+
 def test_a_ready_server_that_does_not_start_is_named_with_no_image(bringing) -> None:
     one, _, _ = bringing(good)
     one.bring(["gpu001"], lambda text: None)
