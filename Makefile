@@ -13,11 +13,11 @@ setup: ## Install what is missing: packages, Python environment, Pulumi CLI, nod
 	@infra/setup/setup.sh
 
 demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab stays up
-	@$(PYTHON) -m infra.demo
+	@$(PYTHON) -m infra.proven run demo $(PYTHON) -m infra.demo
 
 demo-metal: setup ## Servers from nothing: two virtual machines over the network to a login, then faults (its own packages)
 	@infra/setup/metal.sh
-	@$(PYTHON) -m infra.metal
+	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
 	@$(PYTHON) -m pytest tests -n auto -m "not lab"
@@ -27,7 +27,7 @@ test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
 
 soak: setup ## The long tests (marker soak) with a seed of the day; SOAK_SEED=YYYYMMDD repeats one
-	@$(PYTHON) -m tests.soak
+	@$(PYTHON) -m infra.proven run soak $(PYTHON) -m tests.soak
 
 lint: ## Linters, types and the layer contract
 	@.venv/bin/ruff check .
@@ -39,10 +39,8 @@ format: ## Format the Python code
 	@.venv/bin/ruff format .
 
 bench: setup ## Timings of the main commands (never asserted)
-	@$(PYTHON) -m infra.bench
-	@$(PYTHON) -m bench.plan --largest
-	@$(PYTHON) -m bench.evidence
-	@$(PYTHON) -m bench.evidence --batch 1024
+	@$(PYTHON) -m infra.proven run bench $(SHELL) -ec "$(PYTHON) -m infra.bench; $(PYTHON) -m bench.plan --largest; \
+	  $(PYTHON) -m bench.evidence; $(PYTHON) -m bench.evidence --batch 1024"
 
 equality: ## What changed in plans, files and findings of 214 sites and all recorded faults since the baseline
 	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE)) $(if $(EVERY),--every $(EVERY))
