@@ -1,6 +1,7 @@
 """The page of last runs: its form, which run counts, and what is noted of a command."""
 
 import json
+import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ RUN = Run("demo-metal", 0, "2026-11-26T16:15Z", 1702.0, 10.1, 2, "0123456789ab",
 @pytest.fixture(autouse=True)
 def handlers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' own handlers of signals stay."""
-    monkeypatch.setattr(proven.signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
 
 def test_the_page_is_what_the_kept_runs_give() -> None:

@@ -101,7 +101,9 @@ def test_a_record_proves_nothing_without_the_image_that_was_built(plan: Plan, bo
 
 
 def generated(plan: Plan, booting: boot.Intents, images: Any) -> Outcome:
-    return checks.test_network_boot_is_generated_for_every_delivered_server(plan.site, plan, images, booting)
+    return checks.test_network_boot_is_generated_for_every_delivered_server(
+        "lab-metal", plan.site, plan, images, booting
+    )
 
 
 def test_what_delivered_servers_boot_with_is_generated_the_same_each_time(plan: Plan, booting: boot.Intents):

@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import inspect
 import pkgutil
 import re
 from collections import Counter
@@ -336,6 +337,14 @@ def claimed_items() -> set[str]:
             found = vars(importlib.import_module(f"{checks.__name__}.{module.name}")).values()
             claimed |= {made.item for value in found if (made := getattr(value, "__check__", None))}
     return claimed
+
+
+def test_every_check_is_called_with_a_subject() -> None:
+    for module in pkgutil.iter_modules(checks.__path__):
+        if module.name.startswith("test_"):
+            for value in vars(importlib.import_module(f"{checks.__name__}.{module.name}")).values():
+                if getattr(value, "__check__", None):
+                    assert "subject" in inspect.signature(value).parameters, f"pytest cannot collect {value.__name__}"
 
 
 PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured", "S171.observed"}

@@ -52,7 +52,7 @@ def booting(site: Site, plan: Plan) -> boot.Intents:
     ),
 )
 def test_network_boot_is_generated_for_every_delivered_server(
-    site: Site, plan: Plan, images: Mapping[str, boot.Image], booting: boot.Intents
+    subject: str, site: Site, plan: Plan, images: Mapping[str, boot.Image], booting: boot.Intents
 ) -> Outcome:
     if booting.hosts.empty:
         pytest.skip("assets.csv names no MAC of a provisioning port with its boot drives")
