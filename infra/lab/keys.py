@@ -11,6 +11,7 @@ devices/<name>/ssh/            host keys; known_hosts lists them
 import datetime
 import ipaddress
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
@@ -44,7 +45,7 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
         public = ssh_key(paths.device(name) / "ssh" / "ssh_host_ed25519_key", name)
         known.append(f"{address} {public}\n")
     write_private(paths.known_hosts, "".join(known))
-    _certificate(spec, paths)
+    bmc_certificate(paths, [server.bmc_address for server in spec.servers])
 
 
 def text_secret(target: Path) -> None:
@@ -67,11 +68,12 @@ def signing_key(target: Path) -> None:
     write_private(target, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
 
-def _certificate(spec: LabSpec, paths: LabPaths) -> None:
+def bmc_certificate(paths: LabPaths, bmcs: Iterable[str]) -> None:
+    """Make the certificate of the BMCs at these addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SIMULATED BMCs of bringup lab {spec.name}")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"SIMULATED BMCs of bringup lab {paths.name}")])
     now = datetime.datetime.now(datetime.UTC)
-    addresses = [x509.IPAddress(ipaddress.ip_address(server.bmc_address)) for server in spec.servers]
+    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in bmcs]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

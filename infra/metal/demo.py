@@ -32,7 +32,7 @@ from capacity.services.boot import consents, record
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import Life, Report
 from infra.boot import image as images
-from infra.lab.keys import TEXT_SECRETS, signing_key, ssh_key, text_secret
+from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
 from infra.metal.run import IMAGE_NOTE, Access, Bringing, Server
@@ -88,6 +88,13 @@ class Demo:
         for name, make in made.items():
             if not (self.paths.secrets / name).exists():
                 make(self.paths.secrets / name)
+        if not (self.paths.pki / "bmc.pem").exists():  # no BMC answers; the checks ask all devices of the plan
+            bmc_certificate(self.paths, self.bmcs())
+
+    def bmcs(self) -> list[str]:
+        """Addresses of the plan's BMCs."""
+        rows = self.plan.addresses[self.plan.addresses["network"] == "bmc"]
+        return [str(address).partition("/")[0] for address in rows["address"]]
 
     def image(self) -> boot.Image:
         """The image of the GPU nodes, built where there is none."""
