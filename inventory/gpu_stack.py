@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from inventory.catalog import DeviceType
+from inventory.yaml_data import read_data
 
 STACK_FILE = Path(__file__).with_name("gpu_stack.yaml")
 
@@ -101,7 +100,7 @@ class Stack:
 @functools.cache
 def load_stack() -> Stack:
     """The shipped matrix."""
-    data = yaml.safe_load(STACK_FILE.read_text(encoding="utf-8"))
+    data = read_data(STACK_FILE)
     return Stack(
         pins=data["pins"],
         cuda_of_branch={int(number): release(cuda) for number, cuda in data["cuda_of_driver_branch"].items()},

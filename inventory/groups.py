@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 import yaml
 
+from inventory.yaml_data import LOADER
+
 GROUPS_FILE = Path(__file__).with_name("groups.yaml")
 
 
@@ -24,7 +26,7 @@ class Group:
 def read_groups(text: str) -> Mapping[str, Group]:
     """The groups of a YAML text by id, in its order. ValueError for a group after one that does not stand before it."""
     groups: dict[str, Group] = {}
-    for id_, body in yaml.safe_load(text).items():
+    for id_, body in yaml.load(text, Loader=LOADER).items():
         group = Group(id_, body["name"], tuple(body["after"]), body.get("halves_later", False))
         if unknown := [name for name in group.after if name not in groups]:
             raise ValueError(f"group {id_}: {', '.join(unknown)} of `after` is no group that stands before it")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from inventory.yaml_data import read_data
 
 PACKAGES_FILE = Path(__file__).with_name("slurm_packages.yaml")
 
@@ -38,7 +38,7 @@ class SlurmPackages:
 @functools.cache
 def load_slurm_packages() -> SlurmPackages:
     """The shipped table."""
-    data = yaml.safe_load(PACKAGES_FILE.read_text(encoding="utf-8"))
+    data = read_data(PACKAGES_FILE)
     return SlurmPackages(
         distribution_versions={key: Stated(**value) for key, value in data["distribution_versions"].items()},
         schedmd_first_packaged=Stated(**data["schedmd_first_packaged"]),

@@ -7,6 +7,7 @@ files (names, notes, sources), so they get an apostrophe before them, which spre
 numbers and stay so. (OWASP, CSV Injection.)
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ class Table:
         """A table of cells that are texts already."""
         return cls(pd.DataFrame(list(rows), columns=range(len(headings))), headings)
 
-    @property
+    @functools.cached_property
     def heads(self) -> list[Head]:
         """One a column."""
         if self.headings:

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,10 @@ _ROLE_LETTER = {"leaf": "l", "spine": "s", "core": "c"}
 
 BUSBAR = "busbar"
 """Role of the load that all devices on the DC busbar of a rack make together."""
+
+
+Columns = dict[str, Any]
+"""Columns of devices by name: an array, or the value that all rows have."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +106,14 @@ def servers_and_switches(
         rows["asn"] = inband.asn_base + asn_step * rows["index"]
         parts.append(rows)
     inside = _system_devices(site, catalog, "oob", widths)
-    parts += [inside, _management_switches(site, catalog, len(inside), oob_aggregation, widths)]
+    parts += [inside, _management_switches(site, catalog, len(inside["name"]), oob_aggregation, widths)]
     nvlink = _system_devices(site, catalog, "nvlink", widths)
     nvlink["nvlink_domain"] = nvlink["busbar"]
     parts.append(nvlink)
-    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+    return pd.DataFrame(_joined([part for part in parts if len(part["name"])]))
 
 
-def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: Widths) -> list[pd.DataFrame]:
+def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: Widths) -> list[Columns]:
     """Enclosures, numbered on from the `first` storage servers of the service nodes, and metadata servers."""
     block = placed_block(site, catalog)
     if block is None:
@@ -116,14 +121,14 @@ def _storage(site: Site, catalog: Catalog, storage: Option, first: int, widths: 
     box = block.enclosure
     own = widths.names(_SERVICE_PREFIX["storage"], first + storage.enclosures, 2)[first:]
     enclosures = _rows(own, "server", "storage", catalog.device(box.device), first=first)
-    enclosures["mass_kg"] += box.drives * block.drive.kg
+    enclosures["mass_kg"] = enclosures["mass_kg"] + box.drives * block.drive.kg
     if not storage.metadata_servers:
         return [enclosures]
     others = widths.names("mds", storage.metadata_servers, 2)
     return [enclosures, _rows(others, "server", "metadata", catalog.device(block.metadata.device))]
 
 
-def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int, widths: Widths) -> pd.DataFrame:
+def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation: int, widths: Widths) -> Columns:
     """The site's own access switches, numbered on from the `inside` ones of rack-scale systems, and the aggregation."""
     numbers = widths.names("oob", inside + site.oob.switches, 2)
     if widths.inside or widths.own:
@@ -141,7 +146,7 @@ def _inside_names(site: Site, count: int, widths: Widths) -> list[str]:
     return _numbered(count, widths.inside, widths.own, numbers)
 
 
-def _system_devices(site: Site, catalog: Catalog, role: str, widths: Widths) -> pd.DataFrame:
+def _system_devices(site: Site, catalog: Catalog, role: str, widths: Widths) -> Columns:
     """The switches with this role in every rack-scale system, in the order of the systems; no rows without any."""
     system = catalog.system(site.server.system) if site.server.system else None
     part = system.part(role) if system else None
@@ -181,12 +186,14 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.DataFrame) -> pd.DataFra
     names = np.array([f"pdu-{name}-{suffix}" for name in rack for suffix in suffixes], dtype=object)
     use = np.repeat(racks["use"].to_numpy(dtype=np.int64), each)
     model = np.array([site.power.pdu_model(name) for name in RACK_USES], dtype=object)[use]
-    parts = []
+    parts, places = [], []
     for slug in dict.fromkeys(model.tolist()) or [site.power.rack_pdu.model]:
         at = np.flatnonzero(model == slug)
-        parts.append(_rows(names[at].tolist(), "pdu", "rack_pdu", catalog.device(slug)).set_index(at))
-    rows = pd.concat(parts).sort_index().reset_index(drop=True)
-    rows["index"] = np.arange(1, len(rows) + 1)
+        parts.append(_rows(names[at].tolist(), "pdu", "rack_pdu", catalog.device(slug)))
+        places.append(at)
+    order = np.argsort(np.concatenate(places), kind="stable")
+    rows = {name: values[order] for name, values in _joined(parts).items()}
+    rows["index"] = np.arange(1, len(order) + 1)
     rows["psu_count"] = 0
     rows["u_bottom"] = 0
     rows["rack"] = np.repeat(rack, each)
@@ -194,7 +201,7 @@ def pdu_devices(site: Site, catalog: Catalog, racks: pd.DataFrame) -> pd.DataFra
     rows["pdu_key"] = np.array([site.power.key_of(name, "pdu") for name in RACK_USES], dtype=object)[use]
     rows["use"] = np.array(RACK_USES, dtype=object)[use]
     rows["feed"] = np.tile(np.repeat(np.array(feeds, dtype=object), per_feed), len(racks))
-    return rows
+    return _frame(rows)
 
 
 def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFrame:
@@ -217,7 +224,7 @@ def shelf_devices(site: Site, catalog: Catalog, racks: pd.Series) -> pd.DataFram
     rows["pdu_key"], rows["use"] = "", RACK_USES[0]
     rows["feed"] = np.tile(np.array([site.power.feeds[i] for i in order], dtype=object), len(racks))
     rows["u_bottom"] = np.tile(np.array(part.u, dtype=np.int64), len(racks))
-    return rows
+    return _frame(rows)
 
 
 def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> tuple[dict[str, int], ...]:
@@ -231,7 +238,7 @@ def outlets_per_rack(site: Site, catalog: Catalog, inlets: list[str]) -> tuple[d
     return tuple(of_model(site.power.pdu_model(use)) for use in RACK_USES)
 
 
-def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
+def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> Columns:
     server = site.server
     rows = _rows(widths.names("gpu", server.count, 3), "server", "gpu", catalog.device(server.model))
     rows["unit"] = (rows["index"] - 1) // site.fabric.unit_nodes
@@ -244,7 +251,7 @@ def _gpu_servers(site: Site, catalog: Catalog, widths: Widths) -> pd.DataFrame:
     return rows
 
 
-def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Widths) -> pd.DataFrame:
+def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Widths) -> Columns:
     switches = fat_tree_switches(tree)
     kind = _COMPUTE_PREFIX[site.fabric.kind]
     model = catalog.device(site.fabric.switch_model)
@@ -261,36 +268,54 @@ def _compute_switches(site: Site, catalog: Catalog, tree: FatTree, widths: Width
         if site.fabric.asn_base is not None:
             rows["asn"] = rails.as_numbers(site.fabric.asn_base, str(role), tree)
         parts.append(rows)
-    return pd.concat(parts, ignore_index=True)
+    return _joined(parts)
 
 
 def _rows(
     device_names: list[str], kind: str, role: str, model: DeviceType, fabric: str = "", first: int = 0
-) -> pd.DataFrame:
+) -> Columns:
+    """Devices of one model, whose columns may be single values. Columns, because frames of each kind of device take longer than
+    the one of all.
+    """
     power = model.bringup.power
-    return pd.DataFrame(
-        {
-            "name": np.array(device_names, dtype=object),
-            "kind": kind,
-            "role": role,
-            "fabric": fabric,
-            "model": model.slug,
-            "unit": -1,
-            "rail": -1,
-            "index": np.arange(first + 1, first + len(device_names) + 1),
-            "asn": 0,
-            "nvlink_domain": -1,
-            "busbar": -1,
-            "psu_count": model.psu_count,
-            "u_height": math.ceil(model.u_height),
-            "mass_kg": model.mass_kg,
-            "seed_w": power.seed_w,
-            "measured_w": power.measured_w,
-            "nameplate_w": power.nameplate_w,
-            "air_fraction": model.bringup.air_fraction,
-        },
-        index=range(len(device_names)),
-    )
+    return {
+        "name": np.array(device_names, dtype=object),
+        "kind": kind,
+        "role": role,
+        "fabric": fabric,
+        "model": model.slug,
+        "unit": -1,
+        "rail": -1,
+        "index": np.arange(first + 1, first + len(device_names) + 1),
+        "asn": 0,
+        "nvlink_domain": -1,
+        "busbar": -1,
+        "psu_count": model.psu_count,
+        "u_height": math.ceil(model.u_height),
+        "mass_kg": model.mass_kg,
+        "seed_w": power.seed_w,
+        "measured_w": power.measured_w,
+        "nameplate_w": power.nameplate_w,
+        "air_fraction": model.bringup.air_fraction,
+    }
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """The rows of all parts one after another, each column an array."""
+    return {name: np.concatenate([_values(part, name) for part in parts]) for name in parts[0]}
+
+
+def _frame(rows: Columns) -> pd.DataFrame:
+    """A frame of columns of which some may be single values."""
+    return pd.DataFrame({name: _values(rows, name) for name in rows})
+
+
+def _values(rows: Columns, name: str) -> np.ndarray:
+    """A column as an array."""
+    value = rows[name]
+    if isinstance(value, np.ndarray):
+        return value
+    return np.full(len(rows["name"]), value, dtype=object if isinstance(value, str) else None)
 
 
 def with_optics(devices: pd.DataFrame, catalog: Catalog, optics_w: pd.Series) -> pd.DataFrame:

@@ -82,7 +82,9 @@ class Extension(Entry):
 class DeviceType(Entry):
     """A NetBox device type, extended."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=hyphens, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, defer_build=True, alias_generator=hyphens, populate_by_name=True
+    )
 
     manufacturer: str = Field(description="Maker, as it prints its name.")
     model: str = Field(description="The maker's name of the model.")

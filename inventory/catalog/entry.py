@@ -13,7 +13,7 @@ def hyphens(name: str) -> str:
 class Entry(BaseModel):
     """Base of the catalogue's models."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def as_tuple(value: Any) -> Any:

@@ -184,16 +184,17 @@ def readers(path: Path) -> tuple[str, ...]:
     leaf = str(path[-1])
     word = re.escape(leaf) + ("_?" if leaf in ("class",) else "")
     loose = rf"\.{word}\b"
+    near = {name: text for name, text in _sources().items() if f".{leaf}" in text}
     if len(path) > 1:
-        found = _naming(rf"\b{re.escape(str(path[-2]))}\w*{loose}")
+        found = _naming(rf"\b{re.escape(str(path[-2]))}\w*{loose}", near)
         if found:
             return found
-    return _naming(loose)
+    return _naming(loose, near)
 
 
-def _naming(pattern: str) -> tuple[str, ...]:
+def _naming(pattern: str, sources: Mapping[str, str]) -> tuple[str, ...]:
     found = re.compile(pattern)
-    return tuple(name for name, text in _sources().items() if found.search(text))
+    return tuple(name for name, text in sources.items() if found.search(text))
 
 
 @functools.cache

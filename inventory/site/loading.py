@@ -188,7 +188,7 @@ def site_of(
         site = Site.model_validate(whole.value)
     except ValidationError as error:
         problems += messages.from_validation(error, SiteModel, document, whole.value)
-    problems += check(whole.value, catalog)
+    problems += check(whole.value, catalog, site)
     if site is not None:
         problems += _confirmed_are_keys(site, whole)
     lacking = [str(one.path[0]) for one in problems if one.what == messages.MISSING and len(one.path) == 1]
@@ -212,6 +212,8 @@ def without_accepted(site: Site, keys: Collection[KeyPath]) -> Site:
 
 def _confirmed_are_keys(site: Site, whole: Effective) -> Iterator[Problem]:
     """Entries of `confirmed` that name no value of the effective site."""
+    if not site.confirmed:
+        return
     known = {".".join(map(str, path[:n])) for path in whole.origins for n in range(1, len(path) + 1)}
     for n, key in enumerate(site.confirmed):
         if key not in known:

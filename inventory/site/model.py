@@ -98,9 +98,9 @@ class SiteModel(Section):
     )
 
 
-def check(raw: Mapping[str, Any], catalog: Catalog | None = None) -> list[Problem]:
-    """The problems that the rules see in a parsed site file."""
-    valid = _valid_sections(raw)
+def check(raw: Mapping[str, Any], catalog: Catalog | None = None, model: SiteModel | None = None) -> list[Problem]:
+    """The problems that the rules see in a parsed site file; `model` is the file as a whole, where all its sections are valid."""
+    valid = _valid_sections(raw) if model is None else _sections(model)
     known = catalog or load_catalog()
     return [
         problem
@@ -108,6 +108,11 @@ def check(raw: Mapping[str, Any], catalog: Catalog | None = None) -> list[Proble
         if all(name in valid for name in sections)
         for problem in function(known, *(valid[name] for name in sections))
     ]
+
+
+def _sections(model: SiteModel) -> dict[str, Any]:
+    """Value by key of the file."""
+    return {field.alias or name: getattr(model, name) for name, field in SiteModel.model_fields.items()}
 
 
 def _valid_sections(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class Section(BaseModel):
         extra="forbid",
         frozen=True,
         strict=True,
+        defer_build=True,
         validate_by_name=False,
         validate_by_alias=True,
         allow_inf_nan=False,
