@@ -74,7 +74,8 @@ class Offer(_Data):
 class Reference(_Data):
     """A reference design.
 
-    ``source``    where its values come from, those of `sources` (by key, or by what the key begins with) excepted
+    ``source``    where its values come from, but for those of `sources` (by key, or by what the key begins with) and those that
+                  have a `source` beside them
     ``based_on``  designs that it is made of; its own values go before theirs
     ``values``    keys of a site file, nested
     ``whole``     keys whose mappings replace those of `based_on` instead of being joined with them
@@ -94,9 +95,21 @@ class Reference(_Data):
     ladders: tuple[Ladder, ...] = ()
 
     def source_of(self, path: Path) -> str:
-        """Source of the value at a path: of the longest key of `sources` that the path begins with."""
-        keys = [".".join(map(str, path[:n])) for n in range(len(path), 0, -1)]
-        return next((self.sources[key] for key in keys if key in self.sources), self.source)
+        """Source of the value at a path: that of `sources` for the path itself, the `source` that stands in the value or beside it,
+        else of the longest key of `sources` that the path begins with.
+        """
+        exact, *above = [".".join(map(str, path[:n])) for n in range(len(path), 0, -1)]
+        if exact in self.sources:
+            return self.sources[exact]
+        for place in (path, path[:-1]):
+            inner = at(self._tupled, place) if path[-1] != "source" else None
+            if isinstance(inner, Mapping) and isinstance(inner.get("source"), str):
+                return str(inner["source"])
+        return next((self.sources[key] for key in above if key in self.sources), self.source)
+
+    @functools.cached_property
+    def _tupled(self) -> Any:
+        return tupled(self.values)
 
 
 def references_dir() -> FilePath:

@@ -143,6 +143,20 @@ def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
     assert source.startswith("site file for idle_w; the rest: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "source"),
+    [
+        ("purchase.prices.gpu.unit_price", "planning figure of 2026, not a quote"),
+        ("limits.os_eol_min_months.value", "ERR-21: warn under twelve months of standard support"),
+        ("electrical.swing.idle_w", "planning figure: GPUs idle at about 70 W each, fans and processors stay"),
+        ("electrical.rack_conductor.size", "NEC chapter 9 table 9, PVC conduit"),
+        ("rack.servers", "planning figure: four of 10.2 kW, what three circuits of 60 A carry with one of them lost"),
+    ],
+)
+def test_a_source_beside_the_value_goes_before_that_of_its_design(key: str, source: str) -> None:
+    assert origin_of(site(), tuple(key.split("."))).source == source
+
+
 def test_a_typo_in_based_on_says_what_was_meant() -> None:
     (problem,) = problems_of(based_on=["dgx-superpod-h10"])
     assert problem.nearest == "dgx-superpod-h100"
