@@ -88,11 +88,18 @@ def show_plan(console: Console, plan: Plan, report: Path) -> None:
 def _interruptions(plan: Plan) -> str:
     """How often a job on all GPUs is interrupted, and the checkpoint interval that loses least, each with its range."""
     known = interruption_figures(plan)
-    hours = "{:,.3g} h ({:,.3g} to {:,.3g})".format(known["mtti_h"], *known["mtti_h_range"])
-    minutes = "{:,.3g} min ({:,.3g} to {:,.3g})".format(
-        known["checkpoint_interval_min"], *known["checkpoint_interval_min_range"]
+    hours = [_three_digits(value) for value in (known["mtti_h"], *known["mtti_h_range"])]
+    minutes = known["checkpoint_interval_min"], *known["checkpoint_interval_min_range"]
+    each = [_three_digits(value) for value in minutes]
+    return (
+        f"Interruptions of a job on all GPUs: one in {hours[0]} h ({hours[1]} to {hours[2]}); a checkpoint each {each[0]} min "
+        f"({each[1]} to {each[2]}) loses least"
     )
-    return f"Interruptions of a job on all GPUs: one in {hours}; a checkpoint each {minutes} loses least"
+
+
+def _three_digits(value: float) -> str:
+    """Three digits that count, and never an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 LAB_COLUMNS = ("role", "address", "power", "ready", "supplies", "#watts", "#boots")

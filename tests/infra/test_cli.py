@@ -355,10 +355,18 @@ def test_piped_tables_do_not_break_their_rows(capsys: pytest.CaptureFixture[str]
     assert cli.main(["optimise", "lab"]) == CANNOT
 
 
-def test_a_plan_says_how_often_a_job_is_interrupted_and_how_often_to_checkpoint(capsys, tmp_path: Path) -> None:
+def test_a_plan_says_how_often_a_job_is_interrupted_and_how_often_to_checkpoint(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """One interruption in 50,677 GPU-hours (Llama 3 405B); Young 1974: sqrt(2 x stall x time between interruptions)."""
     assert cli.main(["plan", "h100-1000-ib", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     between_h = 50677 / 8000
     assert f"one in {between_h:.3g} h (" in told
     assert f"a checkpoint each {(2 * 60 * between_h * 3600) ** 0.5 / 60:.3g} min (" in told
+
+
+def test_long_times_between_interruptions_have_no_exponent(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """32 GPUs of the lab: 50,677 / 32 = 1,584 h."""
+    assert cli.main(["plan", "lab", "--out", str(tmp_path)]) == OK
+    assert "one in 1,584 h (" in capsys.readouterr().out
