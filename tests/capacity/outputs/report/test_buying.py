@@ -45,3 +45,11 @@ def test_site_without_prices_says_so() -> None:
 def test_names_are_escaped() -> None:
     site = changed("lab", ['purchase.owners={"*": "<i>x</i>"}'])
     assert "<i>x</i>" not in buying.page(build(site))
+
+
+def test_long_times_between_interruptions_are_written_without_an_exponent() -> None:
+    """32 GPUs of the lab: 50,677 / 32 = 1,584 h."""
+    page = buying.page(plan_of("lab"))
+    rows = page[page.index("Time between interruptions") :]
+    assert "1,584 h" in rows
+    assert not re.search(r"\de[+]\d", rows)
