@@ -62,6 +62,7 @@ def topology(
     planned = _planned(cables, fabric)
     elsewhere = {end for cable in _ends(cables[cables["fabric"] != fabric]) for end in cable}
     unjudged = {*silent, *dark}
+    answered = _by_planned_names(answered, {*planned, *elsewhere})
     down = {f"{d}:{p}" for d, ports in answered.items() for p, port in ports.items() if port["state"] in NO_LINK}
     seen = _edges(answered, down, elsewhere)
     wrong = {edge for edge in seen if planned.get(edge[0]) != edge[1] and not _devices(edge) & unjudged}
@@ -160,6 +161,24 @@ def _ends(cables: pd.DataFrame) -> list[tuple[End, End]]:
     a = (cables["a_device"] + ":" + cables["a_port"]).tolist()
     b = (cables["b_device"] + ":" + cables["b_port"]).tolist()
     return list(zip(a, b, strict=True))
+
+
+def _by_planned_names(answered: Mapping[str, Mapping[str, Port]], ends: Collection[End]) -> dict[str, dict[str, Port]]:
+    """Sightings with the plan's names: a far device without its domain, a far port by the other name that it gives."""
+    devices = {_device(end) for end in ends}
+
+    def by_plan(port: Port) -> Port:
+        far, far_port, short = port["far"], port["far_port"], port["far"].partition(".")[0]
+        if far not in devices and short in devices and " " not in far:
+            far = short
+        also = port.get("far_port_also", "")
+        if also and f"{far}:{far_port}" not in ends and f"{far}:{also}" in ends:
+            far_port = also
+        return (
+            port if (far, far_port) == (port["far"], port["far_port"]) else {**port, "far": far, "far_port": far_port}
+        )
+
+    return {device: {name: by_plan(port) for name, port in ports.items()} for device, ports in answered.items()}
 
 
 def _planned(cables: pd.DataFrame, fabric: str) -> dict[End, End]:

@@ -3,7 +3,8 @@
     lldp(host) -> {"swp1": {"state": "up", "far": "spine01", "far_port": "swp1", "age_s": 416, "ttl_s": 3}, ...}
 
 Every port is there; one without a neighbour has far ''. `age_s` is the time since lldpd first saw this neighbour there,
-so where an old entry lives on beside a new one, the smaller age is the cable of today. `ttl_s` is how old an entry can
+so where an old entry lives on beside a new one, the smaller age is the cable of today; an entry without a system name, as the
+firmware of a network card sends it, counts only where there is no other. `ttl_s` is how old an entry can
 be at most: a neighbour that falls silent disappears after it.
 """
 
@@ -35,6 +36,8 @@ class Port(TypedDict):
     ttl_s: Whole
     far_mac: NotRequired[Line]
     """The far device's chassis MAC, where it announces one."""
+    far_port_also: NotRequired[Line]
+    """Another name that the far device gives its port: its description where the id is a MAC or an alias."""
 
 
 class _Value(TypedDict):
@@ -49,6 +52,7 @@ class _Chassis(TypedDict, total=False):
 class _FarPort(TypedDict):
     id: list[_Value]
     ttl: list[_Value]
+    descr: NotRequired[list[_Value]]
 
 
 class _Interface(TypedDict):
@@ -85,10 +89,14 @@ def parse(device: str, text: str) -> dict[str, Port]:
     with answers.reading(source, "port states and lldpcli's json0"):
         ports = {name: Port(state=state, far="", far_port="", age_s=0, ttl_s=0) for name, state in _pairs(states)}
         said = answers.read(_Neighbours, answers.load(neighbours, source), source)
+        # A network card whose firmware speaks LLDP gives no system name; what the host itself says goes before it.
+        latest: dict[str, tuple[bool, int]] = {}
         for entry in said["lldp"][0].get("interface", []):
             seen = _neighbour(entry)
             port = ports.setdefault(entry["name"], Port(state="unknown", far="", far_port="", age_s=0, ttl_s=0))
-            if not port["far"] or seen["age_s"] < port["age_s"]:
+            rank = ("name" not in entry["chassis"][0], seen["age_s"])
+            if entry["name"] not in latest or rank < latest[entry["name"]]:
+                latest[entry["name"]] = rank
                 seen["state"] = port["state"]
                 ports[entry["name"]] = seen
     return ports
@@ -112,6 +120,9 @@ def _neighbour(entry: _Interface) -> Port:
     chassis_id = chassis["id"][0]["value"].lower() if chassis.get("id") else ""
     if MAC.fullmatch(chassis_id):
         seen["far_mac"] = chassis_id
+    described = port["descr"][0]["value"] if port.get("descr") else ""
+    if described and described != seen["far_port"]:
+        seen["far_port_also"] = described
     return seen
 
 

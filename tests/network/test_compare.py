@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.findings import Finding
@@ -103,11 +103,13 @@ def switches(pairs):
     return {end.rsplit(":", 1)[0] for pair in pairs for end in pair if not end.startswith("host")}
 
 
+@settings(deadline=None)
 @given(PLANS)
 def test_a_plan_compared_with_itself_has_no_finding(pairs):
     assert compare.topology(cables(pairs), sightings(pairs, switches(pairs)), max_age_s=30) == []
 
 
+@settings(deadline=None)
 @given(PLANS, st.data())
 def test_any_swap_of_two_cables_is_one_finding_with_a_pair_of_plugs_that_mends_it(pairs, data):
     first, second = data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=2, max_size=2, unique=True))
@@ -122,6 +124,7 @@ def test_any_swap_of_two_cables_is_one_finding_with_a_pair_of_plugs_that_mends_i
     assert sorted(mended) == sorted(sorted(pair) for pair in pairs)
 
 
+@settings(deadline=None)
 @given(PLANS.filter(lambda pairs: "leaf0:swp1" in {pair[0] for pair in pairs}))
 def test_two_leaves_in_each_others_place_are_one_finding_and_exchanged_back_none(pairs):
     def exchanged(cables_):
@@ -134,6 +137,7 @@ def test_two_leaves_in_each_others_place_are_one_finding_and_exchanged_back_none
     assert compare.topology(cables(pairs), sightings(exchanged(exchanged(pairs)), switches(pairs))) == []
 
 
+@settings(deadline=None)
 @given(PLANS, st.data())
 def test_a_silent_switch_is_one_finding_whatever_the_others_no_longer_see(pairs, data):
     dead = data.draw(st.sampled_from(sorted(switches(pairs))))

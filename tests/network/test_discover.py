@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from network import discover
+from network import compare, discover
 from network.drivers.errors import BadAnswer
 
 RECORDED = (Path(__file__).parent / "data" / "lldp" / "leaf2.txt").read_text()
@@ -49,3 +50,25 @@ def test_an_answer_cut_short_names_the_device(length):
 def test_garbage_names_the_device(text):
     with pytest.raises(BadAnswer, match="^leaf2: "):
         discover.parse("leaf2", text)
+
+
+# ---- names of neighbours (tests/data/modelled/lldp) ------------------------------------------------------------------
+MODELLED = Path(__file__).parents[1] / "data" / "modelled" / "lldp"
+
+
+def test_what_a_host_says_goes_before_the_firmware_of_its_network_card():
+    ports = discover.parse("leaf01", (MODELLED / "firmware-beside-lldpd.txt").read_text())
+    assert (ports["swp3"]["far"], ports["swp3"]["far_port"]) == ("gpu001.hall.example.com", "94:6d:ae:01:02:03")
+    assert ports["swp3"]["far_port_also"] == "eth1"
+    assert (ports["swp4"]["far"], ports["swp4"]["far_port"]) == ("94:6d:ae:0a:0b:0c", "94:6d:ae:0a:0b:0c")
+
+
+def test_domains_macs_and_aliases_of_ports_are_the_plans_devices_and_ports():
+    ports = discover.parse("leaf01", (MODELLED / "firmware-beside-lldpd.txt").read_text())
+    rows = [
+        ("inband", "node-leaf", "gpu001", "eth1", "leaf01", "swp3"),
+        ("inband", "leaf-spine", "leaf01", "swp1", "spine01", "swp1"),
+    ]
+    columns = ["fabric", "stage", "a_device", "a_port", "b_device", "b_port"]
+    found = compare.topology(pd.DataFrame(rows, columns=columns), {"leaf01": ports})
+    assert [(one.id, one.ports) for one in found] == [("TOPOLOGY-FOREIGN", ("leaf01:swp4",))]
