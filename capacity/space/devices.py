@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -98,12 +98,13 @@ def servers_and_switches(
     if tree is not None:
         parts.append(_compute_switches(site, catalog, tree, widths))
     inband = site.inband
-    for role, count, model, asn_step in (
-        ("spine", inband.spines, inband.spine_model, 0),
-        ("leaf", inband.leaves, inband.leaf_model, 1),
-    ):
+    switches: tuple[tuple[Literal["spine", "leaf"], int, str], ...] = (
+        ("spine", inband.spines, inband.spine_model),
+        ("leaf", inband.leaves, inband.leaf_model),
+    )
+    for role, count, model in switches:
         rows = _rows(widths.names(role, count, 2), "switch", role, catalog.device(model), fabric="inband")
-        rows["asn"] = inband.asn_base + asn_step * rows["index"]
+        rows["asn"] = np.array([inband.as_number(role, int(index)) for index in rows["index"]], dtype=np.int64)
         parts.append(rows)
     inside = _system_devices(site, catalog, "oob", widths)
     parts += [inside, _management_switches(site, catalog, len(inside["name"]), oob_aggregation, widths)]

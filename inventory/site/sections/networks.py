@@ -144,8 +144,12 @@ class Inband(Section):
     )
     mtu: Annotated[int, Field(ge=1280, le=9216)] = Field(description="IP MTU of hosts and links, bytes (S054: 9000).")
     asn_base: Annotated[int, Field(ge=64512, le=4294967294)] = Field(
-        description="First private AS number (RFC 6996); spines share it, leaves and nodes count up from it."
+        description="First private AS number (RFC 6996); spines share it, leaves count up from it."
     )
+
+    def as_number(self, role: Literal["spine", "leaf"], index: int) -> int:
+        """AS number of the switch of a role with this index, from 1; servers attach without one."""
+        return self.asn_base + (index if role == "leaf" else 0)
 
 
 class Oob(Section):
@@ -373,17 +377,14 @@ def nodes_have_the_inband_ports(
             )
 
 
-@rule("server", "inband", "service_nodes")
-def as_numbers_stay_private(
-    catalog: Catalog, server: Server, inband: Inband, nodes: tuple[ServiceNode, ...]
-) -> Iterator[Problem]:
-    needed = 1 + inband.leaves + server.count + sum(node.count for node in nodes)
-    base, last = inband.asn_base, inband.asn_base + needed - 1
+@rule("inband")
+def as_numbers_stay_private(catalog: Catalog, inband: Inband) -> Iterator[Problem]:
+    base, last = inband.as_number("spine", 1), inband.as_number("leaf", inband.leaves)
     if not any(low <= base and last <= high for low, high in ((64512, 65534), (4200000000, 4294967294))):
         yield Problem(
             ("inband", "asn_base"),
             "AS numbers outside the private ranges",
-            f"{base} to {last} ({needed} numbers)",
+            f"{base} to {last} ({last - base + 1} numbers)",
             "all within 64512-65534 or 4200000000-4294967294 (RFC 6996)",
             "write 4200000000",
         )
