@@ -3,6 +3,7 @@
     files = files_of(plan)                # what `bringup accept` writes to accepted/
     standing = load_standing(site)        # what `build` starts from: names, places, addresses, ports
     judged(site, standing, frames)        # findings: differences between a plan and the accepted state
+    growth(standing, frames)              # one row a device and cable: stay, add, move or remove
 
 Of the frames only what was allocated is kept: what a device is called and where it stands, what is plugged into what, which
 addresses it has. What follows from the catalogue (power, mass, part numbers) is worked out anew.
@@ -11,7 +12,7 @@ addresses it has. What follows from the catalogue (power, mass, part numbers) is
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,21 @@ TRUNKS = ("leaf-spine", "spine-core")
 MAX_BYTES = 500_000_000
 """Largest file that is read. A cable takes 52 bytes (16 DGX H100), and 1,000,000 GPUs have 3.6 million cables (docs/speed.md)."""
 SHOWN = 3
+PLUG_H = 0.25
+"""Hours to plug or unplug one end of a cable, with the way there and the label: a rule of this suite, not confirmed."""
+GROWTH = (
+    "change",
+    "kind",
+    "fabric",
+    "name",
+    "a_before",
+    "b_before",
+    "a_after",
+    "b_after",
+    "hours",
+    "price",
+    "currency",
+)
 
 
 @dataclass(frozen=True)
@@ -168,6 +184,82 @@ def changes(standing: Standing, made: Mapping[str, pd.DataFrame]) -> dict[str, l
     }
 
 
+def growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row a device and a cable, columns GROWTH: what happens to it between the accepted state and a plan.
+
+    ``a_*`` and ``b_*`` are the ends of a cable as DEVICE:PORT; of a device ``a_*`` is its place, RACK U. A cable that is the same
+    at one end only is moved there. ``hours`` count plugs, PLUG_H each; ``price`` is that of what is added, by the bill of
+    materials: without the optics of a fibre, and 0 where it has no price.
+    """
+    rows = [*_device_growth(standing, made), *_cable_growth(standing, made)]
+    order = {"remove": 0, "move": 1, "add": 2, "stay": 3}
+    return pd.DataFrame(sorted(rows, key=lambda row: (order[str(row[0])], str(row[1]))), columns=list(GROWTH))
+
+
+def _device_growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
+    def places(frame: pd.DataFrame) -> dict[str, str]:
+        columns = frame[["device", "rack", "u_bottom"]].itertuples(index=False, name=None)
+        return {device: f"{rack} U{u_bottom}" for device, rack, u_bottom in columns}
+
+    before, after = places(standing.placements), places(made["placements"])
+    old = set(standing.devices["name"])
+    bill = made["bom"]
+    prices = dict(zip(bill["model"], zip(bill["unit_price"], bill["currency"], strict=True), strict=True))
+    now = made["devices"]
+    for name, fabric, model in now[["name", "fabric", "model"]].itertuples(index=False, name=None):
+        was, will = before.get(name, ""), after.get(name, "")
+        change = "add" if name not in old else "stay" if was == will else "move"
+        price = prices.get(model, (0.0, "")) if change == "add" else (0.0, "")
+        yield (change, "device", fabric, name, was, "", will, "", 0.0, *price)
+    gone = standing.devices[~standing.devices["name"].isin(now["name"])]
+    for name, fabric in gone[["name", "fabric"]].itertuples(index=False, name=None):
+        yield ("remove", "device", fabric, name, before.get(name, ""), "", "", "", 0.0, 0.0, "")
+
+
+def _cable_growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
+    def ends(frame: pd.DataFrame, *more: str) -> list[tuple[Any, ...]]:
+        a, b = (frame[f"{side}_device"] + ":" + frame[f"{side}_port"] for side in "ab")
+        return list(zip(a, b, frame["fabric"], *(frame[column] for column in more), strict=True))
+
+    old, price_of = ends(standing.cables), _cable_prices(made["bom"])
+    stays = {(a, b) for a, b, _ in old} & {(a, b) for a, b, *_ in ends(made["cables"])}
+    by_end = {end: (a, b) for a, b, _ in old if (a, b) not in stays for end in (a, b)}
+    moved: set[tuple[str, str]] = set()
+    for a, b, fabric, part, length_m in ends(made["cables"], "part", "length_m"):
+        was = next((by_end[end] for end in (a, b) if end in by_end and by_end[end] not in moved), None)
+        if (a, b) in stays:
+            yield ("stay", "cable", fabric, a, a, b, a, b, 0.0, 0.0, "")
+        elif was is not None:
+            moved.add(was)
+            yield ("move", "cable", fabric, a, *was, a, b, 2 * PLUG_H * len({a, b} - set(was)), 0.0, "")
+        else:
+            yield ("add", "cable", fabric, a, "", "", a, b, 2 * PLUG_H, *price_of(part, length_m))
+    for a, b, fabric in old:
+        if (a, b) not in stays and (a, b) not in moved:
+            yield ("remove", "cable", fabric, a, a, b, "", "", 2 * PLUG_H, 0.0, "")
+
+
+def _cable_prices(bill: pd.DataFrame) -> Callable[[str, float], tuple[float, str]]:
+    """The price of a cable of a part and length: that of the shortest one of the bill that reaches."""
+    known: dict[str, list[tuple[float, float, str]]] = {}
+    lines = bill[bill["item"] == "cable"]
+    for model, price, currency in lines[["model", "unit_price", "currency"]].itertuples(index=False, name=None):
+        part, _, length = model.rpartition(", ")
+        known.setdefault(part, []).append((float(length.removesuffix(" m")), price, currency))
+
+    def price_of(part: str, length_m: float) -> tuple[float, str]:
+        fitting = [(price, currency) for length, price, currency in sorted(known.get(part, [])) if length >= length_m]
+        return fitting[0] if fitting else (0.0, "")
+
+    return price_of
+
+
+def _tiers(devices: pd.DataFrame) -> int:
+    """Tiers of the compute fabric by the roles of its switches; 0 without one."""
+    roles = set(devices.loc[(devices["kind"] == "switch") & (devices["fabric"] == "compute"), "role"])
+    return 3 if "core" in roles else 2 if "spine" in roles else len(roles & {"leaf"})
+
+
 def _differ(old: pd.DataFrame, new: pd.DataFrame, key: list[str], columns: list[str]) -> list[str]:
     """Keys of both frames of which a column differs."""
     both = old[[*key, *columns]].merge(new[[*key, *columns]], on=key, suffixes=("", "_new"))
@@ -180,7 +272,8 @@ def _differ(old: pd.DataFrame, new: pd.DataFrame, key: list[str], columns: list[
 def judged(site: Site, standing: Standing | None, made: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """Report differences between the plan and the accepted state.
 
-    ACCEPTED-CHANGED and -RESTATED: values. ACCEPTED-GONE, -MOVED and -RECABLED: devices, addresses, ports and trunk cables.
+    ACCEPTED-CHANGED and -RESTATED: values. ACCEPTED-TIERS: the compute fabric gets another number of tiers.
+    ACCEPTED-GONE, -MOVED and -RECABLED: devices, addresses, ports and trunk cables.
     """
     for id_, found in (("ACCEPTED-CHANGED", site.effective.superseded), ("ACCEPTED-RESTATED", site.effective.restated)):
         for path, (old, new) in found.items():
@@ -188,6 +281,17 @@ def judged(site: Site, standing: Standing | None, made: Mapping[str, pd.DataFram
             yield finding(id_, key, words={"old": _short(old), "new": _short(new)})
     if standing is None:
         return
+    tiers, wanted = _tiers(standing.devices), _tiers(made["devices"])
+    if tiers != wanted and tiers and wanted:
+        trunk = standing.cables[(standing.cables["fabric"] == "compute") & standing.cables["stage"].isin(TRUNKS)]
+        yield finding(
+            "ACCEPTED-TIERS",
+            "fabric.tiers",
+            tiers=tiers,
+            wanted=wanted,
+            trunk=len(trunk),
+            remedies=[remedy({"fabric.tiers": tiers}), remedy(fix="carried-out")],
+        )
     found_changes = changes(standing, made)
     for kind, id_, case, fix in (
         ("gone devices", "ACCEPTED-GONE", "", "taken-out"),

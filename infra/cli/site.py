@@ -215,11 +215,10 @@ def what_if_name(settings: Sequence[str]) -> str:
 
 
 def write_growth(standing: "Standing", plan: "Plan", folder: Path) -> Path:
-    """What the plan changes of the accepted state, as a table beside the frames."""
-    from capacity.accepted import changes
+    """What happens to each device and cable of the accepted state, as a table beside the frames."""
+    from capacity.accepted import growth
 
-    rows = [f"{kind},{name}" for kind, names in changes(standing, plan.frames()).items() for name in names]
-    return write_file(folder / "growth.csv", "\n".join(["change,name", *rows]) + "\n")
+    return write_file(folder / "growth.csv", growth(standing, plan.frames()).to_csv(index=False, lineterminator="\n"))
 
 
 def write_purchase(plan: "Plan", folder: Path) -> Path:

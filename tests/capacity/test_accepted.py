@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, load_standing, write
+from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, growth, load_standing, write
 from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site, planned
 from inventory.site import Site, SiteError
 from inventory.site.needs import credentials_missing
 from inventory.site.new import Wanted, site_text
+from tests.findings import only, values
 from tests.seed import SEED
 
 VERSION = "test"
@@ -146,6 +147,39 @@ def test_a_port_that_an_accepted_state_has_twice_is_given_once(tmp_path: Path) -
     new = build(old.site, baseline=replace(old, cables=laid))
     assert_each_port_has_one_cable(new)
     assert "CABLE-PORT" not in {one.id for one in new.findings}
+
+
+def test_growth_says_of_each_device_and_cable_what_happens_to_it(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    old = accept(path)
+    new = build(grow(path, 8, 12))
+    standing = load_standing(new.site)
+    assert standing is not None
+    found = growth(standing, new.frames())
+    cables = found[found["kind"] == "cable"]
+    after = set(zip(cables["a_after"], cables["b_after"], strict=True)) - {("", "")}
+    before = set(zip(cables["a_before"], cables["b_before"], strict=True)) - {("", "")}
+    for plan, ends in ((old, before), (new, after)):
+        a, b = (plan.cables[f"{side}_device"] + ":" + plan.cables[f"{side}_port"] for side in "ab")
+        assert ends == set(zip(a, b, strict=True))
+    assert len(cables) == len(after | before)
+    added = cables[cables["change"] == "add"]
+    assert (added["hours"] == 0.5).all()
+    assert (cables.loc[cables["change"] == "stay", "hours"] == 0).all()
+    devices = found[found["kind"] == "device"]
+    assert dict(devices["change"].value_counts()) == {
+        "stay": len(old.devices),
+        "add": len(new.devices) - len(old.devices),
+    }
+
+
+def test_another_number_of_tiers_is_said(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8, more="fabric: {tiers: 1}\n")
+    accept(path)
+    path.write_text(path.read_text().replace("tiers: 1", "tiers: 2"))
+    found = only(build(load_site(path)), "ACCEPTED-TIERS")
+    assert found.severity == "warning"
+    assert values(found, "fabric.tiers") == [1]
 
 
 def test_without_a_change_the_plan_is_that_which_was_accepted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from infra import cli
@@ -31,9 +32,10 @@ def test_a_grown_site_says_what_it_adds(here: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     assert f"Against the accepted state {digest}: " in said
     assert " added devices" in said
-    growth = next((here / "var").rglob("growth.csv")).read_text().splitlines()
-    assert growth[0] == "change,name"
-    assert "added devices,gpu009" in growth
+    growth = pd.read_csv(next((here / "var").rglob("growth.csv")), keep_default_na=False)
+    added = growth[growth["change"] == "add"]
+    assert "gpu009" in set(added.loc[added["kind"] == "device", "name"])
+    assert set(growth.loc[growth["name"] == "gpu001", "change"]) == {"stay"}
 
 
 def test_what_has_errors_is_not_accepted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

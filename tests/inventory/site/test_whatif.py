@@ -115,5 +115,5 @@ BASE = Base.read("lab")
 
 
 def test_servers_take_no_as_numbers() -> None:
-    site = changed(load_site("lab").path, ["server.count=2000", "inband.asn_base=65500"])
+    site = changed("lab", ["server.count=2000", "inband.asn_base=65500"])
     assert site.inband.as_number("leaf", site.inband.leaves) == 65500 + site.inband.leaves
