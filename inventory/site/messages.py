@@ -152,7 +152,7 @@ def _block(shown_path: str, problem: Problem) -> str:
                 break_on_hyphens=False,
             )
     if problem.paste:
-        lines += ["  paste:", "", textwrap.indent(problem.paste.strip("\n"), "    ")]
+        lines += ["  paste:", "", problem.paste.strip("\n")]  # as it goes into the file: from the first column
     return "\n".join(lines)
 
 
