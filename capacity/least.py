@@ -47,7 +47,12 @@ class Tried:
         made = self._first(values, id_, before)
         if made is None:
             return None
-        return next((part for part in parts(made) if self._mends(part, id_, before)), made)
+        return self._stated(next((part for part in parts(made) if self._mends(part, id_, before)), made))
+
+    def _stated(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The values without sizes that nobody states: these follow by themselves when the site is planned with the others."""
+        open_ = {".".join(map(str, path)) for path in self._site.effective.sized()}
+        return {key: value for key, value in values.items() if key not in open_} or values
 
     def _first(self, values: Mapping[str, Any], id_: str, before: Counter[str]) -> dict[str, Any] | None:
         """The first set with these values that mends: of the fewest values, of those of one size the cheapest."""

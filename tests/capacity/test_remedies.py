@@ -67,6 +67,13 @@ def test_the_remedies_of_broken_sites_mend(seed: int) -> None:
         ("gb300", ["room.altitude_m=2500"], "COOLING-RACK-AIR"),
         ("gb300", ["inband.spines=1", "storage.read_gb_s_per_gpu=5"], "STORAGE-NETWORK"),
         ("lab", ["power.rack_circuit.breaker_a=20"], "POWER-PDU-LOAD"),
+        (
+            "b200",
+            ["cooling.supply_c=30", "power.feeds=[A]"],
+            "POWER-PDU-LOAD",
+        ),  # rack PDUs, and switches that follow by themselves
+        ("b200", ["room.rpps_per_row=0"], "SPACE-RPP"),
+        ("h100", ["power.voltage_v=208"], "POWER-VOLTAGE"),
     ],
 )
 def test_remedies_that_did_not_mend_once_do(name: str, settings: list[str], id_: str) -> None:

@@ -399,7 +399,10 @@ def _check_circuit(site: Site, kinds: list[_PduKind]) -> list[Finding]:
                 words={"pdu_phases": facts.phases, "circuit_phases": circuit.phases},
                 remedies=[
                     remedy(fix="other-pdu", pdu_key=kind.key),
-                    remedy({"power.rack_circuit.phases": facts.phases, "power.voltage_v": facts.voltage_v}),
+                    remedy(
+                        ({"power.rack_circuit.phases": facts.phases} if facts.phases != circuit.phases else {})
+                        | ({"power.voltage_v": facts.voltage_v} if differ else {})
+                    ),
                 ],
             )
         )

@@ -161,8 +161,12 @@ def _rows_of(racks: pd.DataFrame, circuits: pd.DataFrame) -> Ints:
 
 
 def _more_places(site: Site, electrical: Electrical, panels: int) -> RemedyOf:
-    """As many places at the head of a row as so many panels take, and rows that are longer by them."""
+    """As many places at the head of a row as so many panels take, and rows that are longer by them, where more rows do not follow
+    by themselves.
+    """
     places, room = places_for(site, electrical, panels), site.room
+    if "room.rows" in site.effective.open and places < room.racks_per_row:
+        return remedy({"room.rpps_per_row": places}, fix="more-places-alone")
     behind = room.racks_per_row - room.rpps_per_row
     return remedy({"room.rpps_per_row": places, "room.racks_per_row": behind + places}, fix="more-places")
 
