@@ -56,13 +56,16 @@ def show_explained(console: Console, told: Told) -> None:
     console.print(f"What another value does: bringup explain SITE {told.key} --to VALUE", markup=False)
 
 
-SHORT = 60
-"""Characters of a value in the list of all assumptions; `explain SITE KEY` shows it whole."""
+SHORT, SHORT_SOURCE = 60, 200
+"""Characters of a value and of its source in the list of all assumptions; `explain SITE KEY` shows them whole."""
 
 
 def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]], sizes: Sequence[str]) -> None:
     """Values that come from reference designs and that nobody has confirmed, and the keys of such sizes."""
-    rows = [(key, _short(plain(value)), origin.design, origin.source) for key, value, origin in assumed]
+    rows = [
+        (key, _short(plain(value)), origin.design, _short(origin.source, SHORT_SOURCE))
+        for key, value, origin in assumed
+    ]
     title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
     console.print(table(title, "key", "value", "design", "source", rows=rows))
     if sizes:
@@ -73,8 +76,8 @@ def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]
         )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= SHORT else text[: SHORT - 1] + "…"
+def _short(text: str, most: int = SHORT) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def plain(value: Any) -> str:

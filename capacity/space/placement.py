@@ -309,7 +309,8 @@ class _Packer:
         system[position[self.systems]] = True
         width = self.name_digits or max(2, len(str(total)))
         names = np.array([f"r{i + 1:0{width}d}" for i in range(total)], dtype=object)
-        row, in_row = np.divmod(np.arange(total), self.room.racks_per_row)
+        # Values of a what-if are not checked: panels may take every place, and each rack then has a row of its own (SPACE-ROOM).
+        row, in_row = np.divmod(np.arange(total), max(1, self.room.racks_per_row))
         if self.room.at:
             in_row = np.array(self.room.at, dtype=np.int64)[in_row]
         x = np.round((in_row + 0.5) * self.room.rack_pitch_m, 3)

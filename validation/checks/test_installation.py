@@ -44,6 +44,7 @@ def booting(site: Site, plan: Plan) -> boot.Intents:
     inputs=(
         "site.provisioning",
         "site.addressing",
+        "site.credentials",
         "site.os",
         "frame.addresses",
         "frame.devices",

@@ -199,7 +199,7 @@ def power_profiles_are_in_order(catalog: Catalog, server: Server) -> Iterator[Pr
             ("server", "power", "nameplate_w"),
             f"less than the catalogue has for {device.slug}",
             f"{power.nameplate_w:g}",
-            f"{facts.nameplate_w:g} watts, or at least its {most}, {getattr(power, most):g} watts",
+            f"{facts.nameplate_w:g} watts, or at least its {most}, {getattr(power, most):g} watts (ERR-01)",
             f"write {facts.nameplate_w:g}; for another server an entry of its own in catalog/, or seed_w and measured_w beside it",
         )
     for key in (key for key in over if key not in known):
