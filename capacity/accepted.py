@@ -12,6 +12,7 @@ addresses it has. What follows from the catalogue (power, mass, part numbers) is
 import hashlib
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,12 +185,16 @@ def changes(standing: Standing, made: Mapping[str, pd.DataFrame]) -> dict[str, l
     }
 
 
+UNPRICED = (math.nan, "")
+
+
 def growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row a device and a cable, columns GROWTH: what happens to it between the accepted state and a plan.
 
     ``a_*`` and ``b_*`` are the ends of a cable as DEVICE:PORT; of a device ``a_*`` is its place, RACK U. A cable that is the same
     at one end only is moved there. ``hours`` count plugs, PLUG_H each; ``price`` is that of what is added, by the bill of
-    materials: without the optics of a fibre, and 0 where it has no price.
+    materials, without the optics of a fibre: NaN where it has no price, which is an empty cell in growth.csv, and 0 for what is not
+    bought.
     """
     rows = [*_device_growth(standing, made), *_cable_growth(standing, made)]
     order = {"remove": 0, "move": 1, "add": 2, "stay": 3}
@@ -203,13 +208,13 @@ def _device_growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> Iter
 
     before, after = places(standing.placements), places(made["placements"])
     old = set(standing.devices["name"])
-    bill = made["bom"]
+    bill = _priced(made["bom"])
     prices = dict(zip(bill["model"], zip(bill["unit_price"], bill["currency"], strict=True), strict=True))
     now = made["devices"]
     for name, fabric, model in now[["name", "fabric", "model"]].itertuples(index=False, name=None):
         was, will = before.get(name, ""), after.get(name, "")
         change = "add" if name not in old else "stay" if was == will else "move"
-        price = prices.get(model, (0.0, "")) if change == "add" else (0.0, "")
+        price = prices.get(model, UNPRICED) if change == "add" else (0.0, "")
         yield (change, "device", fabric, name, was, "", will, "", 0.0, *price)
     gone = standing.devices[~standing.devices["name"].isin(now["name"])]
     for name, fabric in gone[["name", "fabric"]].itertuples(index=False, name=None):
@@ -242,16 +247,21 @@ def _cable_growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> Itera
 def _cable_prices(bill: pd.DataFrame) -> Callable[[str, float], tuple[float, str]]:
     """The price of a cable of a part and length: that of the shortest one of the bill that reaches."""
     known: dict[str, list[tuple[float, float, str]]] = {}
-    lines = bill[bill["item"] == "cable"]
+    lines = _priced(bill[bill["item"] == "cable"])
     for model, price, currency in lines[["model", "unit_price", "currency"]].itertuples(index=False, name=None):
         part, _, length = model.rpartition(", ")
         known.setdefault(part, []).append((float(length.removesuffix(" m")), price, currency))
 
     def price_of(part: str, length_m: float) -> tuple[float, str]:
         fitting = [(price, currency) for length, price, currency in sorted(known.get(part, [])) if length >= length_m]
-        return fitting[0] if fitting else (0.0, "")
+        return fitting[0] if fitting else UNPRICED
 
     return price_of
+
+
+def _priced(bill: pd.DataFrame) -> pd.DataFrame:
+    """The lines of a bill that have a price."""
+    return bill[bill["price_source"] != ""]
 
 
 def _tiers(devices: pd.DataFrame) -> int:

@@ -4,8 +4,8 @@
     # {"power.rack_pdu.per_feed": 2, "oob.switches": 7}: more rack PDUs need more management ports
 
 `trial` plans a part of the changed site and returns its findings. If one of them is a new error, each of its remedies is added
-to the values, and the site is tried again: sets of fewer values first, and of one size in the order of the remedies, which is
-that of their cost. What is returned is least: without any of its values it does not mend.
+to the values, and the site is tried again. Sets of fewer values are tried first, and cheaper remedies before dearer ones. The set
+that is returned has no value too many: if one of them is left out, the finding stays or a new error comes.
 """
 
 import functools
@@ -55,7 +55,7 @@ class Tried:
         return {key: value for key, value in values.items() if key not in open_} or values
 
     def _first(self, values: Mapping[str, Any], id_: str, before: Counter[str]) -> dict[str, Any] | None:
-        """The first set with these values that mends: of the fewest values, of those of one size the cheapest."""
+        """The first set that contains these values and mends the site, or None after MOST_TRIALS. Smaller sets are tried first."""
         waiting = [(len(values), 0, dict(values))]
         number = itertools.count(1)
         for _ in range(MOST_TRIALS):

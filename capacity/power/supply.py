@@ -66,8 +66,8 @@ class Loaded:
     """The supply with its loads, before its voltages and faults: what follows from sizes and ratings, and asks for larger ones.
 
     `circuits` with their worst loads after failures of the supply, `fed` as they were before; `elements` with what the loads are;
-    `at` places of panels. `overloads`, `service` and `places` are findings. `whole` is the section with what has to be added to
-    the equipment that stands there.
+    `at` places of panels. `overloads`, `service` and `places` are findings. `needed` is the supply with what has to be added to the
+    equipment that stands there.
     """
 
     circuits: pd.DataFrame
@@ -79,7 +79,6 @@ class Loaded:
     net: Network | None = None
     study: single_failures.Study | None = None
     at: panels.Layout | None = None
-    whole: Electrical | None = None
     needed: trees.Tree | None = None
 
     @property
@@ -143,8 +142,7 @@ def _loaded(
     fed, circuits = circuits, single_failures.with_failures(circuits, study)
     at = panels.layout(site, electrical, tree, circuits, racks)
     elements = elements_frame(tree, circuits, study, at)
-    remedies = existing_plant.ways(case, elements)
-    whole, ways = existing_plant.mended(case, remedies)
+    enlarged, ways = existing_plant.enlarged(case, existing_plant.ways(case, elements))
     return Loaded(
         circuits,
         elements,
@@ -158,8 +156,7 @@ def _loaded(
         net,
         study,
         at,
-        whole,
-        tree if whole == electrical else plan(site, whole, power, circuits).tree,
+        tree if enlarged == electrical else plan(site, enlarged, power, circuits).tree,
     )
 
 

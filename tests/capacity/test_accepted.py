@@ -173,6 +173,21 @@ def test_growth_says_of_each_device_and_cable_what_happens_to_it(tmp_path: Path)
     }
 
 
+def test_what_is_added_without_a_price_has_none_and_is_not_free(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    accept(path)
+    new = build(grow(path, 8, 12))
+    standing = load_standing(new.site)
+    assert standing is not None
+    frames = dict(new.frames())
+    frames["bom"] = frames["bom"].assign(unit_price=0.0, price_source="")
+    found = growth(standing, frames)
+    assert found.loc[found["change"] == "add", "price"].isna().all()
+    assert (found.loc[found["change"] != "add", "price"] == 0).all()
+    priced = growth(standing, new.frames())
+    assert (priced.loc[(priced["change"] == "add") & (priced["kind"] == "device"), "price"] > 0).any()
+
+
 def test_another_number_of_tiers_is_said(tmp_path: Path) -> None:
     path = site_file(tmp_path, 8, more="fabric: {tiers: 1}\n")
     accept(path)

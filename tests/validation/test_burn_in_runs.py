@@ -369,6 +369,16 @@ def test_a_drained_node_runs_its_burn_in_alone_and_is_drained_again_as_before(
     )
 
 
+def test_the_reservation_is_for_the_account_that_submits_the_jobs(
+    lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
+) -> None:
+    ssh = lab.site.credentials.ssh.model_copy(update={"user": "ops"})
+    credentials = lab.site.credentials.model_copy(update={"ssh": ssh})
+    plan = dataclasses.replace(lab, site=lab.site.model_copy(update={"credentials_given": credentials}))
+    burn_in.start(plan, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    assert " Users=ops " in (tmp_path / "reservation").read_text()
+
+
 def test_a_second_burn_in_of_the_same_drain_keeps_its_first_time(
     lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
 ) -> None:

@@ -48,7 +48,7 @@ def signature(result: bytes, sign: dict[str, str] | None, device: str) -> dict[s
     if not sign:
         return {"message": "", "signature": ""}
     message = sign["message"]
-    at = datetime.datetime.now(datetime.timezone.utc).isoformat()  # noqa: UP017 datetime.UTC needs Python 3.11
+    at = datetime.datetime.now(datetime.timezone.utc).isoformat()
     for word, text in (("DEVICE", device), ("TIME", at), ("SHA256", hashlib.sha256(result).hexdigest())):
         message = message.replace(word, text)
     command = ["ssh-keygen", "-Y", "sign", "-n", sign["namespace"], "-f", sign["key"]]

@@ -116,7 +116,7 @@ def ways(case: Case, elements: pd.DataFrame) -> dict[str, Way]:
     return found
 
 
-def mended(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, Way]]:
+def enlarged(case: Case, found: Mapping[str, Way]) -> tuple[Electrical, dict[str, Way]]:
     """The section with all that has to be added so that everything carries its load together, and the ways, with what is
     more of one kind because of another.
     """
