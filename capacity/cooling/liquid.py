@@ -13,7 +13,7 @@ from capacity.cooling.heat import WATER_KJ_KGK
 from capacity.worst import ROUNDING
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
-from inventory.site.sections.cooling import CoolantLoop
+from inventory.site.sections.cooling import MOST_BORE_MM, MOST_RISE_K, CoolantLoop
 
 BALANCED = 1e-6
 """Capacity ratios this near to 1 count as balanced: ht 1.2's NTU is wrong within rounding of 1 and raises above it."""
@@ -39,8 +39,6 @@ def pipe(
     flow_l_min: float, mean_c: float, bore_mm: float, length_m: float, bends: int, roughness_mm: float
 ) -> tuple[float, float, float, float]:
     """Velocity (m/s), Reynolds number, Darcy friction factor and drop (kPa) of coolant at `mean_c` through a pipe."""
-    import math
-
     from fluids.fittings import bend_rounded
     from fluids.friction import friction_factor
 
@@ -122,11 +120,6 @@ def exchanger(heat_kw: float, supply_c: float, rise_k: float, loop: CoolantLoop)
         facility_l_min=cold / WATER_KJ_KGK * 60,
         facility_max_c=back_c - heat_kw / (reached * least),
     )
-
-
-MOST_RISE_K = 30.0
-MOST_BORE_MM = 400
-"""Largest rise of a loop and bore of a branch that the site file takes (inventory/site/sections/cooling.py)."""
 
 
 def more_head(heat_kw: float, supply_c: float, loop: CoolantLoop, rise_k: float) -> list[RemedyOf]:

@@ -83,14 +83,17 @@ def from_text(text: str, where: str) -> dict[str, Installed]:
         said = json.loads(text)
         if said["schema_version"] != SCHEMA_VERSION:
             raise RecordError(
-                f"{where}: schema_version {said['schema_version']!r}, this program reads {SCHEMA_VERSION}"
+                f"{where}: schema_version {said['schema_version']!r}, this program reads {SCHEMA_VERSION}; use what wrote it"
             )
         records = [_installed(one) for one in said["servers"]]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise RecordError(f"{where}: no record of installed servers: {type(error).__name__}: {error}") from None
+        raise RecordError(
+            f"{where}: no record of installed servers: {type(error).__name__}: {error}; set the file aside and install the "
+            "servers again"
+        ) from None
     found = {one.server: one for one in records}
     if len(found) != len(records):
-        raise RecordError(f"{where}: a server stands there twice")
+        raise RecordError(f"{where}: a server stands there twice; delete the older entry")
     return found
 
 

@@ -12,6 +12,9 @@ from inventory.site.sections.racks import Rack, Room
 from inventory.site.values import Section, Share, Text
 from inventory.site.yaml_source import Problem
 
+MOST_RISE_K, MOST_BORE_MM = 30, 400
+"""Largest rise of a coolant loop and bore of a branch that the site file takes."""
+
 
 class CoolantLoop(Section):
     """Pipes, cold plates and heat exchanger of the loop, as one distribution unit sees them."""
@@ -27,7 +30,7 @@ class CoolantLoop(Section):
         description="Pressure that a unit's pumps leave for pipes and racks at rated flow, kilopascals."
     )
     cdu_pump_kw: Annotated[float, Field(ge=0, le=200)] = Field(description="Pumps of one unit, kilowatts.")
-    branch_bore_mm: Annotated[float, Field(ge=10, le=400)] = Field(
+    branch_bore_mm: Annotated[float, Field(ge=10, le=MOST_BORE_MM)] = Field(
         description="Bore of the pipe or hose to one rack, millimetres."
     )
     branch_m: Annotated[float, Field(gt=0, le=500)] = Field(
@@ -53,7 +56,9 @@ class CoolantLoop(Section):
 class Coolant(Section):
     """The coolant loop between distribution units and liquid-cooled servers; propylene glycol, 25 % by volume."""
 
-    rise_k: Annotated[float, Field(ge=2, le=30)] = Field(description="Design rise from supply to return, kelvin.")
+    rise_k: Annotated[float, Field(ge=2, le=MOST_RISE_K)] = Field(
+        description="Design rise from supply to return, kelvin."
+    )
     server_max_c: Annotated[float, Field(ge=20, le=70)] = Field(
         description="Highest supply temperature that the servers allow, Celsius."
     )
