@@ -17,6 +17,7 @@ import pytest
 from capacity.model import Plan
 from infra import cli
 from inventory.site import load_site
+from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
@@ -79,8 +80,9 @@ class Local(SshHost):
 
     env: dict[str, str]
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, user: str = "root") -> None:
         self.name, self.budget_s = name, 20.0
+        self.credentials = SshCredentials(user, Path("key"), Path("known_hosts"))
 
     def run(
         self, command: str | Sequence[str], *, stdin: bytes = b"", check: bool = True, budget_s: float | None = None
@@ -372,10 +374,8 @@ def test_a_drained_node_runs_its_burn_in_alone_and_is_drained_again_as_before(
 def test_the_reservation_is_for_the_account_that_submits_the_jobs(
     lab: Plan, scheduler: Slurm, tmp_path: Path, drained: Path
 ) -> None:
-    ssh = lab.site.credentials.ssh.model_copy(update={"user": "ops"})
-    credentials = lab.site.credentials.model_copy(update={"ssh": ssh})
-    plan = dataclasses.replace(lab, site=lab.site.model_copy(update={"credentials_given": credentials}))
-    burn_in.start(plan, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
+    scheduler.controller = Local("ctl01", user="ops")
+    burn_in.start(lab, scheduler, ["gpu002"], burn_in.drains(scheduler, ["gpu002"]))
     assert " Users=ops " in (tmp_path / "reservation").read_text()
 
 

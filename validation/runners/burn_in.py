@@ -158,7 +158,7 @@ def start(
                 f"a reservation {RESERVATION} is there: another burn-in of drained nodes runs, or one was broken off; when none "
                 f"runs: scontrol delete ReservationName={RESERVATION}"
             )
-        scheduler.hold(RESERVATION, list(again), plan.site.credentials.ssh.user)
+        scheduler.hold(RESERVATION, list(again))
         started = replace(started, reservation=RESERVATION, drained=again)
     try:
         jobs = scheduler.start_on_each(script, open_, *options) if open_ else {}

@@ -303,8 +303,9 @@ class Slurm:
         """Reserve nodes for a user from `in_s` seconds on."""
         self._reserve(name, nodes, user, f"StartTime=now+{in_s}seconds", f"Duration={minutes}")
 
-    def hold(self, name: str, nodes: Sequence[str], user: str) -> None:
-        """Reserve nodes for a user from now until the reservation is released, also nodes that are drained."""
+    def hold(self, name: str, nodes: Sequence[str]) -> None:
+        """Reserve nodes for the account that submits here, from now until release, also nodes that are drained."""
+        user = self.controller.credentials.user
         self._reserve(name, nodes, user, "StartTime=now", "Duration=UNLIMITED", "Flags=MAINT,IGNORE_JOBS")
 
     def _reserve(self, name: str, nodes: Sequence[str], user: str, *when: str) -> None:
