@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import OK, add_out, add_site, add_verb, planned, public_key, standard_console
+from infra.cli.common import JUDGED_NO, OK, add_out, add_site, add_verb, planned, public_key, standard_console
 
 if TYPE_CHECKING:
     from capacity.services.boot import Image
@@ -33,6 +33,14 @@ def add(verbs: Any) -> None:
         help="consent to overwrite this drive while it has this content, as the stop foreign-content names both; may be repeated",
     )
     add_out(render)
+    collect = add_verb(
+        parts,
+        "collect",
+        run_collect,
+        "record in installed.json what was read back, as the boot server's reports have it, and what the nodes say that they run",
+    )
+    add_site(collect)
+    add_out(collect)
     times = add_verb(
         parts,
         "times",
@@ -41,6 +49,41 @@ def add(verbs: Any) -> None:
     )
     add_site(times)
     add_out(times)
+
+
+def run_collect(arguments: argparse.Namespace) -> int:
+    from capacity.services import boot
+    from capacity.services.boot import record
+    from infra.boot.collect import collect
+    from infra.cli.common import UsageError
+    from inventory.delivered.assets import load_assets
+    from inventory.paths import var_dir, write_file
+
+    plan = planned(arguments.site)
+    if plan.site.provisioning.method != "image":
+        raise UsageError(
+            f"site provisioning.method is {plan.site.provisioning.method}: its installer reads no image back, so there is nothing "
+            "to record; write method: image where the read-back is wanted"
+        )
+    path = var_dir(plan.site.name, arguments.out) / record.FILE
+    try:
+        before = record.from_text(path.read_text(encoding="utf-8"), str(path)) if path.exists() else {}
+        found = collect(plan, load_assets(plan.site), before)
+    except (boot.BootError, record.RecordError) as error:
+        raise UsageError(str(error)) from None
+    write_file(path, record.to_text(found.records), durable=True)
+    heard, console = found.heard, standard_console()
+    servers = len(heard.written) + len(heard.standing) + len(heard.working) + len(heard.silent)
+    lines = [f"{len(found.records)} servers are recorded as installed: {path}"]
+    if heard.working:
+        lines.append(f"Being written: {', '.join(heard.working)}")
+    if heard.silent:
+        lines.append(f"{len(heard.silent)} of {servers} servers have never reported to the boot server")
+    lines += [f"{name} stands at {why}" for name, why in heard.standing.items()]
+    lines += [f"Refused: {fault}" for fault in found.faults]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return JUDGED_NO if heard.standing or found.faults else OK
 
 
 def run_times(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,14 +29,15 @@ from typing import Any
 from capacity.build import build
 from capacity.model import Plan
 from capacity.services import boot
-from capacity.services.boot import consents, record
+from capacity.services.boot import collected, consents, record
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import Life, Report
+from infra.boot import collect
 from infra.boot import image as images
 from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
-from infra.metal.run import IMAGE_NOTE, Access, Bringing, Server
+from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import TOOLS, Network, Segment
 from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root, var_dir, write_file
@@ -358,39 +360,26 @@ def unchanged(demo: Demo, bringing: Bringing, names: Sequence[str], held: Mappin
 
 def record_all(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequence[str]) -> None:
     """Write installed.json from what servers reported and what they say of themselves now."""
-    asked = f"cat {IMAGE_NOTE}; cd /sys/class/dmi/id; cat product_uuid sys_vendor; "
-    asked += "[ -d /sys/firmware/efi ] && echo uefi || echo bios"
-    made = []
-    for name in names:
-        machine, writings = bringing.servers[name].power.machine, written(bringing, name)
-        lines = (bringing.run(name, asked) or "").splitlines()
-        if len(lines) != 4:
-            raise DemoError(f"{name} does not say what it is: {lines}")
-        note, uuid, maker, firmware = lines
-        sha256, drives = record.read_back(writings[-1].text)
-        times = bringing.times.get(name, {})
+    heard = collected.writings(boot.intents(demo.plan, demo.assets), bringing.segment.spool())
+    said: dict[str, collected.Answer | str] = {
+        name: collect.parse(bringing.run(name, f"sh -c {shlex.quote(collect.QUESTION)}") or "", name, time.time())
+        for name in heard.written
+    }
+    uuids = {name: str(demo.assets.at[name, "uuid"]) for name in names}
+    made, faults = collected.installed(heard, said, uuids, {})
+    if faults := [*heard.faults, *heard.standing.values(), *faults]:
+        raise DemoError("; ".join(faults))
+    if missing_records := sorted({*names} - {one.server for one in made}):
+        raise DemoError(f"no report says that {', '.join(missing_records)} was written")
+    whole = []
+    for one in made:
+        times = bringing.times.get(one.server, {})
         took = {
             what: round(times[what] - times["on"], 1) for what in ("written", "login") if {what, "on"} <= times.keys()
         }
-        made.append(
-            record.Installed(
-                server=name,
-                role=ROLE,
-                mac=machine.mac,
-                uuid=uuid.lower(),
-                maker=maker,
-                firmware=firmware,
-                version=bringing.image,
-                sha256=sha256,
-                drives=drives,
-                running=note,
-                writings=len(writings),
-                written_s=took.get("written"),
-                login_s=took.get("login"),
-                alone=alone(bringing, proofs, name),
-            )
-        )
-    path = write_file(demo.out / record.FILE, record.to_text(made))
+        seen = alone(bringing, proofs, one.server)
+        whole.append(dataclasses.replace(one, alone=seen, written_s=took.get("written"), login_s=took.get("login")))
+    path = write_file(demo.out / record.FILE, record.to_text(whole))
     demo.say(f"Recorded: {path}")
 
 

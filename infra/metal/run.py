@@ -8,21 +8,20 @@ The journal holds the records; the same call after a stop, or after this program
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capacity.services.boot.intents import hyphened
 from capacity.services.boot.life import Life, Report, Seen, advance, from_dict, reimaged, resumed
 from capacity.services.boot.seeds import console_keys
+from infra.boot.collect import IMAGE_NOTE
 from infra.metal.machines import Power
 from infra.metal.segment import Segment
 from inventory.paths import write_file
 
 POLL_S = 1.0
 LOGIN_S = 20.0
-IMAGE_NOTE = "/etc/bringup-image"
-"""What the initramfs leaves on the root file system: role, version and SHA-256 of the image."""
 Say = Callable[[str], None]
 
 
@@ -138,7 +137,7 @@ class Bringing:
             return None
         return done.stdout if done.returncode == 0 else None
 
-    def _seen(self, name: str, life: Life, reports: Mapping[str, list[Report]], on: bool) -> Seen:
+    def _seen(self, name: str, life: Life, reports: Mapping[str, Sequence[Report]], on: bool) -> Seen:
         server = self.servers[name]
         told = tuple(reports.get(hyphened(server.power.machine.mac), ()))
         running = None

@@ -4,7 +4,6 @@ dnsmasq runs with the rendered configuration; what is added is where its files l
 which iPXE waits 13 s for one.
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from capacity.services.boot.collected import Spool, read
 from capacity.services.boot.dhcp import BIOS_LOADER, EFI_LOADER, TFTP_ROOT
 from capacity.services.boot.life import Report
 from infra.lab.net import NETNS, ip
@@ -100,13 +100,13 @@ class Segment:
         """A command within the segment."""
         return ["ip", "netns", "exec", self.network.namespace, *map(str, argv)]
 
-    def reports(self) -> dict[str, list[Report]]:
+    def reports(self) -> dict[str, Sequence[Report]]:
         """What servers have told the boot server, by MAC with hyphens, in order."""
-        found: dict[str, list[Report]] = {}
-        lines = self.reports_file.read_text().splitlines() if self.reports_file.exists() else []
-        for said in map(json.loads, lines):
-            found.setdefault(said["mac"], []).append(Report(said["time"], said["state"], said["text"]))
-        return found
+        return dict(self.spool().reports)
+
+    def spool(self) -> Spool:
+        """The same with what is no report in it."""
+        return read(self.reports_file.read_text() if self.reports_file.exists() else "", str(self.reports_file))
 
     def _dnsmasq(self, loaders: Path) -> None:
         leases = self.state / "leases"

@@ -134,3 +134,13 @@ def test_nothing_outside_the_folder_and_no_folder_is_served(server, path):
 def test_a_link_out_of_the_folder_is_not_followed(folder, server):
     (folder / "http/images/link").symlink_to(folder / "secret")
     assert server.get("/images/link").status_code == 404
+
+
+def test_a_report_that_a_power_cut_left_half_is_passed_over_and_the_next_one_stands_on_its_own_line(folder, capsys):
+    kept = json.dumps({"time": time.time() + 60, "mac": MINE, "address": "127.0.0.1", "state": "written", "text": "x"})
+    (folder / "reports").write_text(f'{kept}\n{{"time": 17')
+    with running(folder) as client:
+        assert client.get(f"/seed/{MINE}/user-data").status_code == 410
+        assert client.post(f"/report/{MINE}", content="started image gpu 1").status_code == 200
+    assert "line 2 is no report and is passed over" in capsys.readouterr().out
+    assert json.loads((folder / "reports").read_text().splitlines()[2])["state"] == "started"

@@ -100,6 +100,12 @@ def test_a_record_proves_nothing_without_the_image_that_was_built(plan: Plan, bo
     assert "no image of role gpu is built" in outcome.detail
 
 
+def test_an_image_of_another_role_fails(plan: Plan, booting: boot.Intents, record: Installed):
+    other = replace(record, role="storage", running=f"storage 0123456789ab {ROOT}")
+    outcome = applied(plan, booting, other, images={"storage": image("storage")})
+    assert outcome.detail == "the image of role storage was written, planned is gpu"
+
+
 def generated(plan: Plan, booting: boot.Intents, images: Any) -> Outcome:
     return checks.test_network_boot_is_generated_for_every_delivered_server(
         "lab-metal", plan.site, plan, images, booting

@@ -89,12 +89,15 @@ def test_server_was_installed_over_the_network_and_read_back(
         return Outcome(False, None, why, identities=(identity,), raw=one.raw)
     image = images[one.role]
     problems = faults(one, image, hosts[subject]["mac"], booting.layouts[subject].serials)
+    if one.role != hosts[subject]["role"]:
+        problems.append(f"the image of role {one.role} was written, planned is {hosts[subject]['role']}")
     value = {
         "image": f"{one.role} {one.version}",
         "read_back": {"sha256": one.sha256, "drives": list(one.drives)},
         "writings": one.writings,
         "power_on_to_read_back_s": one.written_s,
         "power_on_to_login_s": one.login_s,
+        "read_back_at": one.written_at,
     }
     took = "" if one.login_s is None else f", login {one.login_s:g} s after power-on"
     good = f"image {one.version} read back from {len(one.drives)} drives and running, {one.writings} writings{took}"

@@ -76,11 +76,12 @@ class Life:
 
 @dataclass(frozen=True)
 class Report:
-    """What a server told the boot server: Unix time, state, text."""
+    """What a server told the boot server: Unix time, state, text, and the address that it came from."""
 
     time: float
     state: str
     text: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
     text = to_text(records)                 what `installed.json` in the site's outputs holds
     records = from_text(text, "…/installed.json")     server -> Installed; RecordError for anything else
 
-Who installs writes it (`make demo-metal` for its virtual machines); the checks of S019, S032 and S142 read it.
+Who installs writes it: `bringup boot collect` from the reports of the boot server, `make demo-metal` for its virtual machines. The
+checks of S019, S032 and S142 read it.
 """
 
 import json
@@ -21,6 +22,8 @@ READ_BACK = re.compile(r"([0-9a-f]{64}) read back from (\S+(?: \S+)*)")
 """The text of the report `written` (infra/boot/deploy.sh)."""
 _TEXTS = ("server", "role", "mac", "uuid", "maker", "firmware", "version", "sha256", "running")
 _SECONDS = ("written_s", "login_s")
+_TIMES = ("written_at", "seen_at")
+"""Records of before these were kept have none."""
 
 
 class RecordError(Exception):
@@ -40,6 +43,7 @@ class Installed:
     writings  how often an image was written to it and read back
     written_s, login_s    from power-on of the last writing to the read-back, and to the first login; None: not measured
     alone     serial numbers of the drives that it was seen to start from with no other boot drive in it, since the last writing
+    written_at, seen_at    Unix times: of the report that it was read back, and of `running`; None: not recorded
     """
 
     server: str
@@ -56,6 +60,8 @@ class Installed:
     written_s: float | None = None
     login_s: float | None = None
     alone: tuple[str, ...] = ()
+    written_at: float | None = None
+    seen_at: float | None = None
 
     @property
     def raw(self) -> bytes:
@@ -109,6 +115,9 @@ def _installed(said: Mapping[str, Any]) -> Installed:
     for name in _SECONDS:
         if said[name] is not None and (isinstance(said[name], bool) or not isinstance(said[name], int | float)):
             raise TypeError(f"{name} is no number of seconds")
+    for name in _TIMES:
+        if (value := said.get(name)) is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"{name} is no Unix time")
     if isinstance(said["writings"], bool) or not isinstance(said["writings"], int):
         raise TypeError("writings is no whole number")
     return Installed(**{**said, "drives": tuple(said["drives"]), "alone": tuple(said["alone"])})

@@ -13,6 +13,7 @@ as iPXE does. Reports are lines of JSON: time, mac, address, state, text. Python
 
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
@@ -21,6 +22,7 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 OWN = ("plan", "seed", "autoinstall", "preseed")
 SEEDS = ("seed", "autoinstall", "preseed")
@@ -39,11 +41,7 @@ class BootServer(ThreadingHTTPServer):
     def __init__(self, listen: tuple[str, int], root: Path, leases: Path, reports: Path) -> None:
         self.root, self.leases, self.reports = root.resolve(), leases, reports
         self.lock = threading.Lock()
-        self.written: dict[str, float] = {}
-        for line in reports.read_text().splitlines() if reports.exists() else []:
-            said = json.loads(line)
-            if said["state"] == "written":
-                self.written[said["mac"]] = said["time"]
+        self.written = written_before(reports)
         super().__init__(listen, Handler)
 
     def leased(self, address: str) -> str:
@@ -63,10 +61,34 @@ class BootServer(ThreadingHTTPServer):
         now = time.time()
         said = {"time": now, "mac": mac, "address": address, "state": state, "text": text}
         with self.lock:
-            with self.reports.open("a") as file:
-                file.write(json.dumps(said) + "\n")
+            with self.reports.open("a+b") as file:
+                begin = b"" if file.tell() == 0 else b"\n" * (last_byte(file) != b"\n")
+                file.write(begin + json.dumps(said).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
             if state == "written":
                 self.written[mac] = now
+
+
+def written_before(reports: Path) -> dict[str, float]:
+    """By MAC when its server was last written. A line that a power cut left half is named and passed over."""
+    written: dict[str, float] = {}
+    for number, line in enumerate(
+        reports.read_text(errors="replace").splitlines() if reports.exists() else [], start=1
+    ):
+        try:
+            said = json.loads(line)
+            if said["state"] == "written":
+                written[said["mac"]] = float(said["time"])
+        except (ValueError, KeyError, TypeError):
+            print(f"{reports}: line {number} is no report and is passed over", flush=True)
+    return written
+
+
+def last_byte(file: BinaryIO) -> bytes:
+    """The last byte of a file that is not empty."""
+    file.seek(-1, os.SEEK_END)
+    return file.read(1)
 
 
 class Handler(BaseHTTPRequestHandler):
