@@ -1,10 +1,7 @@
 """Reference cases and known errors: complete, cited, computed, and the source of their pages."""
 
-import ast
-import math
-import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from inventory import references
 from inventory.paths import repo_root
 from inventory.references import CASES_FILE, ERRORS_FILE, KnownError, ReferenceCase, Row, known_errors, reference_cases
 from inventory.references_page import cases_markdown, errors_markdown, executed, executed_of
+from tests.arithmetic import value_of
 
 FOLDERS = ("inventory", "network", "capacity", "validation", "infra", "playbooks", "bench", "docs", "tests")
 SUFFIXES = {".py", ".yaml", ".yml", ".md", ".j2", ".txt", ".toml", ".json", ".sh", ".csv", ".html", ""}
@@ -134,31 +132,6 @@ def test_executable_cases_of_an_id_have_its_entry() -> None:
     assert sorted(named - set(ENTRIES)) == []
 
 
-OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.USub: operator.neg,
-}
-FUNCTIONS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor}
-
-
-def value_of(node: ast.expr) -> float:
-    """The value of plain arithmetic. KeyError or ValueError for anything else."""
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return number
-        case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](value_of(left), value_of(right))
-        case ast.UnaryOp(op=op, operand=operand):
-            return OPERATORS[type(op)](value_of(operand))
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return FUNCTIONS[name](value_of(argument))
-    raise ValueError(f"no arithmetic: {ast.unparse(node)}")
-
-
 def half_a_digit(number: float) -> float:
     """Half of the last digit that is written: 0.005 of 17.29, 0.5 of 484."""
     text = repr(number)
@@ -167,7 +140,7 @@ def half_a_digit(number: float) -> float:
 
 @pytest.mark.parametrize(("id_", "row"), ROWS, ids=[f"{id_} {row.what}" for id_, row in ROWS])
 def test_an_expression_gives_the_result_that_stands_beside_it(id_: str, row: Row) -> None:
-    value = value_of(ast.parse(row.expression, mode="eval").body)
+    value = value_of(row.expression)
     assert value == pytest.approx(row.result, rel=0, abs=half_a_digit(row.result) * (1 + 1e-9))
 
 
@@ -192,7 +165,7 @@ def test_a_result_is_that_of_its_executable_case(id_: str, row: Row) -> None:
 def test_arithmetic_is_nothing_else() -> None:
     for text in ("__import__('os')", "open('x')", "'a' * 3", "a + 1", "sqrt(2).real"):
         with pytest.raises((KeyError, ValueError)):
-            value_of(ast.parse(text, mode="eval").body)
+            value_of(text)
 
 
 @pytest.mark.parametrize(
