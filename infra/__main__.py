@@ -19,7 +19,9 @@ import pulumi
 from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site
+from infra.boot.built import IMAGES
 from infra.layers.addresses import management_addresses, node_addresses
+from infra.layers.installed import Installations
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes
 from infra.layers.power import Power
@@ -32,7 +34,7 @@ from validation.evidence.store import IntegrityError
 from validation.gate import counted_waivers
 from validation.waive import unwaived_errors
 
-LAYERS = ("power", "network", "nodes", "subnet")
+LAYERS = ("power", "network", "nodes", "installations", "subnet")
 
 MESSAGE_SHOWN = 32
 """Exit status by which Pulumi's language host knows that the user has seen the reason."""
@@ -57,6 +59,8 @@ def program() -> None:
     if "network" in layers:
         Network(plan, assets, reference, outlets)
     nodes = Nodes(plan, catalog, assets, reference, outlets) if "nodes" in layers else None
+    if "installations" in layers and site.provisioning.installed_by == "pulumi":
+        Installations(plan, assets, reference, var_dir(site.name) / IMAGES, nodes.racks if nodes else {})
     if "subnet" in layers:
         Subnet(plan, assets, reference, nodes.racks if nodes else {})
 

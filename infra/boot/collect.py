@@ -5,9 +5,11 @@
 Everything has a time budget; what is read is bounded and checked (capacity/services/boot/collected.py) before it is recorded.
 """
 
+import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
@@ -15,11 +17,12 @@ from capacity.model import Plan
 from capacity.services import boot
 from capacity.services.boot import collected
 from capacity.services.boot.collected import Answer, Heard
+from capacity.services.boot.consents import CONTENT
 from capacity.services.boot.record import Installed
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.drivers.credentials import node_credentials
-from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.errors import BadAnswer, DeviceError, compare_identity
 from network.drivers.parallel import within
 from network.drivers.ssh import SshHost
 
@@ -78,9 +81,11 @@ def boot_server_name(plan: Plan) -> str:
     return str(names.iloc[0]) if len(names) else "boot server"
 
 
-def spool_of(host: SshHost) -> str:
-    """The text of the boot server's reports. BadAnswer where it has none."""
+def spool_of(host: SshHost, absent: str | None = None) -> str:
+    """The text of the boot server's reports; `absent` where there is no such file, BadAnswer without it."""
     done = host.run(["cat", "--", collected.SPOOL], check=False)
+    if done.status and absent is not None and "No such file" in done.err:
+        return absent
     if done.status:
         raise BadAnswer(
             host.name,
@@ -95,6 +100,40 @@ def spool_of(host: SshHost) -> str:
 def ask(host: SshHost) -> Answer:
     """What a node says of itself. DeviceError where it does not, or not in four lines."""
     return parse(host.run("sh -s", stdin=QUESTION.encode()).out, host.name, time.time())
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a node says of its image, and what its drives hold by serial number: SHA-256 of their first 2 MiB and last MiB."""
+
+    running: str
+    contents: Mapping[str, str]
+
+
+ON_NODE = Path(__file__).with_name("on_node.sh").read_text()
+
+
+def ask_drives(host: SshHost, uuid: str, serials: Sequence[str]) -> Told:
+    """What a node runs and what these drives of it hold. IdentityMismatch for another UUID than that one ('' for any)."""
+    script = f"WANTED={shlex.quote(' '.join(serials))}\n{ON_NODE}"
+    return parse_drives(host.run("sh -s", stdin=script.encode()).out, host.name, uuid, serials)
+
+
+def parse_drives(text: str, name: str, uuid: str, serials: Sequence[str]) -> Told:
+    """The answer of on_node.sh. UnreadableAnswer for anything else."""
+    source = Source(name, "ask what its drives hold", "log in and look at /etc/bringup-image and /sys/block by hand")
+    lines = [answers.line(one) for one in text.splitlines()]
+    if len(lines) < 2:
+        raise source.unreadable("image and UUID", f"{len(lines)} lines")
+    compare_identity(name, {"UUID": uuid}, {"UUID": lines[1]})
+    contents = dict(line.partition(" ")[::2] for line in lines[2:])
+    if (
+        len(contents) != len(lines) - 2
+        or set(contents) - {*serials}
+        or not all(map(CONTENT.fullmatch, contents.values()))
+    ):
+        raise source.unreadable("planned serial numbers, each once with 64 hex digits", "; ".join(lines[2:]) or "none")
+    return Told(lines[0], contents)
 
 
 def parse(text: str, name: str, at: float) -> Answer:

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 from infra.cli.common import JUDGED_NO, OK, add_out, add_site, add_verb, planned, public_key, standard_console
 
 if TYPE_CHECKING:
-    from capacity.services.boot import Image
     from inventory.site import Site
-
-IMAGES = "images"
-"""Folder of the built images, within that of a site's outputs."""
 
 
 def add(verbs: Any) -> None:
@@ -89,6 +85,7 @@ def run_collect(arguments: argparse.Namespace) -> int:
 def run_times(arguments: argparse.Namespace) -> int:
     from capacity.services import boot
     from capacity.services.boot import waves
+    from infra.boot.built import IMAGES, load_images, sent_bytes
     from infra.cli.common import UsageError
     from inventory.paths import var_dir
 
@@ -100,7 +97,7 @@ def run_times(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     except KeyError:
         raise UsageError(f"no image of role gpu in {folder}: bringup image build gpu --site {arguments.site}") from None
-    sent = sum((folder / "gpu" / part.file).stat().st_size for part in image.parts.values())
+    sent = sent_bytes(folder, image)
     written = image.parts["root"].size
     found = waves.figures(plan, sent, written)
     console = standard_console()
@@ -118,6 +115,11 @@ def run_times(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     console.print(
+        f"With provisioning.installed_by pulumi, {waves.racks_at_once(plan, sent)} racks are written at once, the first one alone.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(
         f"Caches near the racks to send within {waves.TARGET_S / 3600:g} h: {found['caches']}. One multicast stream a rack would "
         f"send {found['multicast_tb']:.2f} TB; nothing here sends multicast.",
         highlight=False,
@@ -130,6 +132,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.files import write_manifest
     from capacity.services import boot
     from capacity.services.boot import consents
+    from infra.boot.built import IMAGES, load_images
     from infra.cli.common import UsageError
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir, write_file
@@ -160,14 +163,6 @@ def run_render(arguments: argparse.Namespace) -> int:
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return OK
-
-
-def load_images(folder: Path) -> "dict[str, Image]":
-    """Built images by role: FOLDER/ROLE/image.json each. ImageError for one that is not valid."""
-    from capacity.services.boot import parse_image
-
-    found = (parse_image(path.read_text(encoding="utf-8"), str(path)) for path in sorted(folder.glob("*/image.json")))
-    return {image.role: image for image in found}
 
 
 def key_of_nodes(site: "Site") -> str:

@@ -3,7 +3,6 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.boot import IMAGES
 from infra.cli.common import OK, add_out, add_site_option, add_verb, progress_lines
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def add(verbs: Any) -> None:
 
 def run_build(arguments: argparse.Namespace) -> int:
     from infra.boot import image
+    from infra.boot.built import IMAGES
     from inventory.paths import var_dir
     from inventory.site import load_site
 

@@ -1,6 +1,7 @@
 """Started by the engine (PulumiPlugin.yaml): serves the provider `bringup`."""
 
 from infra.provider.fleet import Reach
+from infra.provider.installed import Installed
 from infra.provider.outlets import RackOutlets
 from infra.provider.planned import planned
 from infra.provider.provider import Bringup
@@ -21,6 +22,7 @@ def resource_types() -> dict[str, ResourceType]:
         RackOutlets(sites, reach),
         SwitchConfig(sites, reach),
         Servers(sites, reach),
+        Installed(sites, reach),
         SubnetManager(sites, reach),
     )
     return {kind.token: kind for kind in types}

@@ -9,27 +9,37 @@ from collections.abc import Callable, Mapping
 
 from capacity.build import build
 from capacity.model import Plan
+from capacity.services.boot import BootError, ImageError
 from capacity.sizes import load_site
+from infra.boot.built import IMAGES
+from infra.layers.installed import rack_images
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
 from infra.layers.subnet import subnet_managers
+from infra.provider.installed import Installed
 from infra.provider.outlets import RackOutlets
 from infra.provider.resource import Data, RefusedError
 from infra.provider.servers import Servers
 from infra.provider.subnet import SubnetManager
 from infra.provider.switches import SwitchConfig
 from inventory.delivered.assets import load_assets
+from inventory.paths import var_dir
 from inventory.site import SiteError
 
 
 def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
     """{token: {key: inputs}} of every resource of a plan; `reference` is the site's name or path."""
     assets = load_assets(plan.site)
+    try:
+        images = rack_images(plan, assets, reference, var_dir(plan.site.name) / IMAGES)[0]
+    except (BootError, ImageError) as error:
+        raise RefusedError(str(error)) from None
     return {
         RackOutlets.token: rack_outlets(plan, assets, reference),
         SwitchConfig.token: switch_configs(plan, assets, reference),
         Servers.token: rack_servers(plan, plan.catalog, assets, reference),
+        Installed.token: images if plan.site.provisioning.installed_by == "pulumi" else {},
         SubnetManager.token: subnet_managers(plan, assets, reference),
     }
 

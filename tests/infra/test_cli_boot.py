@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import cli
-from infra.cli.boot import IMAGES
+from infra.boot.built import IMAGES
 from infra.cli.common import CANNOT, OK
 from inventory.delivered.assets import COLUMNS
 from inventory.site.new import Wanted, site_text

@@ -3,15 +3,18 @@
 import asyncio
 import dataclasses
 import json
+import shutil
 from datetime import UTC, datetime
 
 import pulumi
 import pytest
 
 import infra.__main__ as program
+from infra.boot.built import IMAGES
 from infra.provider.__main__ import resource_types
 from inventory.findings import Finding
-from inventory.paths import repo_root
+from inventory.paths import repo_root, site_dir
+from tests.capacity.services.boot.cases import IMAGE, image
 from tests.plans import plan_of
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -162,3 +165,22 @@ def test_devices_lists_management_and_node_addresses():
     devices = program.devices(plan_of("lab"))
     assert devices["gpu001"].keys() == {"management", "node"}
     assert devices["leaf01"].keys() == {"management"}
+
+
+@pytest.mark.parametrize("by", ["pulumi", "hand"])
+def test_servers_are_installed_where_the_site_says_so_after_their_rack_is_on(tmp_path, monkeypatch, by):
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
+    images = tmp_path / "var" / "lab-metal" / IMAGES / "gpu"
+    images.mkdir(parents=True)
+    (images / "image.json").write_text(IMAGE)
+    for part in image().parts.values():
+        (images / part.file).write_bytes(b"x")
+    shutil.copytree(site_dir("lab-metal"), tmp_path / "site")
+    site = tmp_path / "site" / "site.yaml"
+    site.write_text(site.read_text().replace("provisioning: {", f"provisioning: {{installed_by: {by}, "))
+    made = declare("lab-metal", {"bringup:site": str(site), "bringup:layers": '["nodes", "installations"]'})
+    installed = of_type(made, "bringup:nodes:Installed")
+    assert {name for rack in installed.values() for name in rack["servers"]} == (
+        {"gpu001", "gpu002"} if by == "pulumi" else set()
+    )
+    assert set(installed) <= set(of_type(made, "bringup:nodes:Servers"))

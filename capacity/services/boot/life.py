@@ -45,6 +45,14 @@ OTHER_STOPS: Mapping[str, str] = {
     "timed-out": "a step took longer than its budget: look at the console",
     "power-off": "it went off while it was waited for: look at its outlets and its BMC's log",
     "other-image": "it started from something else than what was written: look at the boot order",
+    "bmc-silent": "its BMC did not answer for the whole time budget: look at its power, its cable and its address",
+    "firmware-behind": "it does not run its firmware bundle: bringup firmware apply, then the same command",
+    "bios-refused": "BIOS attributes that were set are not in force after the boot: compare the profile with this BIOS version",
+    "not-offered": "the boot server serves it another image or other drives, or nothing: bringup boot render, playbooks/boot.yml",
+    "no-consent": "its drives hold a system that nobody said may be overwritten: drain it, then bringup boot render --overwrite",
+    "in-use": "it has power and was not switched on by this program: find out what runs on it, then shut it down",
+    "unknown-host": "what answers has a host key or UUID that is not enrolled: read the key on its console into known_hosts",
+    "not-begun": "the image did not bring the servers of an earlier rack to ready: mend those first",
 }
 """The other reasons to stand still."""
 WORKING = ("started", "writing", "verifying")
@@ -57,7 +65,8 @@ Action = Literal[
 @dataclass(frozen=True)
 class Life:
     """The record of one server. `since`: when this attempt at the step began, Unix time; `stopped`: why it stands still, by
-    name, '' while it goes on; `told`: newest report of the boot server that was taken, Unix time.
+    name, '' while it goes on; `told`: newest report of the boot server that was taken, Unix time; `image`: version of the image
+    that was last written to it.
     """
 
     server: str
@@ -88,7 +97,8 @@ class Report:
 class Seen:
     """What was seen of a server just now; None: not asked, or no answer. `inspected`, `firmware` and `bios` are what differs
     from the plan, () when all is as planned. `running`: version of the image that the node says it runs. `on`: whether the
-    server had power, as of before the reports were read.
+    server had power, as of before the reports were read. `silent`: why the BMC gave no answer. `barred`: by which stop and why
+    it must not be started from the network. `stranger`: why what answers as its node is not trusted.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -97,6 +107,9 @@ class Seen:
     reports: tuple[Report, ...] = field(default=())
     running: str | None = None
     on: bool | None = None
+    silent: str = ""
+    barred: tuple[str, str] | None = None
+    stranger: str = ""
 
 
 def from_dict(said: Mapping[str, Any]) -> Life:
@@ -119,7 +132,25 @@ def reimaged(life: Life, now: float) -> Life:
     """A ready server that is to be written anew. ValueError for one that is on its way."""
     if life.step != "ready":
         raise ValueError(f"{life.server} is at {life.step}: only a ready server is imaged anew")
-    return Life(life.server, "image", now, told=life.told)
+    return Life(life.server, "image", now, told=life.told, image=life.image)
+
+
+def adopted(life: Life, running: str | None, image: str, now: float) -> Life:
+    """A server that runs the image already, whatever became of its record, is ready; but not while it is being written."""
+    busy = life.step == "image" and life.started
+    if running != image or busy or life.step == "ready":
+        return life
+    return Life(life.server, "ready", now, told=life.told, image=image)
+
+
+def stopped(life: Life, why: str, text: str) -> Life:
+    """It stands still for this reason, one of SAFE_STOPS and OTHER_STOPS."""
+    return replace(life, stopped=why, text=text)
+
+
+def way_out(stop: str) -> str:
+    """What to do about a stop."""
+    return {**SAFE_STOPS, **OTHER_STOPS}.get(stop, "look at the console")
 
 
 def advance(
@@ -136,7 +167,9 @@ def advance(
         return moved, _FIRST[moved.step]
     if not moved.stopped and now - moved.since > budgets[moved.step]:
         spent = f"{moved.step} took longer than {budgets[moved.step]:g} s"
-        return replace(moved, stopped="timed-out", text=spent), "none"
+        last = seen.silent or moved.text
+        why = "bmc-silent" if seen.silent else "timed-out"
+        return stopped(moved, why, f"{spent}; last: {last}" if last else spent), "none"
     return moved, "none" if moved.stopped else action
 
 
@@ -161,13 +194,15 @@ def _brought_about(life: Life, differs: tuple[str, ...] | None, after: str, acti
     if differs is None:
         return life, "wait"
     if not differs:
-        return replace(life, step=after), "wait"
+        return replace(life, step=after, text=""), "wait"
     text = "; ".join(differs)
     return (replace(life, text=text), "wait") if life.started else (replace(life, started=True, text=text), action)
 
 
 def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
     fresh = [report for report in seen.reports if report.time > life.told]
+    if not life.started and seen.barred is not None:
+        return stopped(life, *seen.barred), "none"
     if not life.started:
         told = max((report.time for report in seen.reports), default=life.told)
         return replace(life, started=True, told=max(told, life.told)), "boot-from-network"
@@ -183,6 +218,8 @@ def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
 
 
 def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    if seen.stranger:
+        return stopped(life, "unknown-host", seen.stranger), "none"
     if seen.running is None and not life.started:  # after a stop the power is off, and nobody else switches it on
         return replace(life, started=True), "boot-from-disk" if seen.on is False else "log-in"
     if seen.running is None:
@@ -190,6 +227,8 @@ def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
     if seen.running != image:
         said = f"the node runs image {seen.running or 'unknown'}, planned {image}"
         return replace(life, stopped="other-image", text=said), "none"
+    if seen.bios:
+        return stopped(life, "bios-refused", "; ".join(seen.bios)), "none"
     return replace(life, step="ready", image=image, text=""), "none"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.services.boot.life import BUDGET_S
 
 POWER_ON_S = 900.0
 """Two starts of a server with eight GPUs: for the network, and from its drives. Not confirmed: planning figure of 7 to 8 minutes of
@@ -68,6 +69,25 @@ def figures(plan: Plan, sent_bytes: int, written_bytes: int) -> dict[str, float]
         "caches": max(math.ceil(whole_s / TARGET_S) - 1, 0),
         "multicast_tb": len(table) * sent_bytes / 1e12,
     }
+
+
+def racks_at_once(plan: Plan, sent_bytes: int) -> int:
+    """How many racks may be written at the same time: as many as the link sends within half the time budget of a writing, at
+    least one. The other half is left for self-test, writing and reading back.
+    """
+    rate = plan.site.provisioning.link_gbps * 1e9 / 8
+    servers = plan.placements.loc[plan.placements["device"].isin(_servers(plan)), "rack"].value_counts()
+    largest = int(servers.max()) if len(servers) else 1
+    return max(1, int(BUDGET_S["image"] / 2 * rate / sent_bytes) // largest)
+
+
+def order(plan: Plan) -> dict[str, tuple[int, int]]:
+    """By rack: its wave of energisation and its place in the order of the racks."""
+    return {str(name): (_wave(plan, str(name))[0], number) for number, name in enumerate(plan.racks["name"])}
+
+
+def _servers(plan: Plan) -> pd.Series:
+    return plan.devices.loc[plan.devices["kind"] == "server", "name"]
 
 
 def _wave(plan: Plan, rack: str) -> tuple[int, float]:

@@ -23,6 +23,11 @@ class Provisioning(Section):
         description="image: a root image is written and read back before the first boot. autoinstall (Ubuntu) and preseed "
         "(Debian): the distribution's installer runs on each server.",
     )
+    installed_by: Literal["hand", "pulumi"] = Field(
+        default="hand",
+        description="pulumi: `pulumi up` brings each server with known boot port and drives to ready over the network, a few racks "
+        "at a time; method image only. hand: you start servers from the network, Pulumi switches power only.",
+    )
     server: Address | None = Field(
         default=None,
         description="Address of the boot server in addressing.provisioning (DHCP, TFTP, HTTP). Default: the first management "
@@ -49,6 +54,19 @@ def installer_belongs_to_the_distribution(catalog: Catalog, os: Os, provisioning
             f"{provisioning.method}, of {wanted}",
             f"image, or the installer of {os.name}",
             "write image, or correct os.name",
+        )
+
+
+@rule("provisioning")
+def pulumi_writes_images_only(catalog: Catalog, provisioning: Provisioning) -> Iterator[Problem]:
+    if provisioning.installed_by == "pulumi" and (provisioning.method != "image" or provisioning.encrypt):
+        yield Problem(
+            ("provisioning", "installed_by"),
+            "installation by Pulumi without an image that can be written and read back",
+            f"pulumi with method {provisioning.method}"
+            + (f", encrypt {provisioning.encrypt}" if provisioning.encrypt else ""),
+            "method image without encrypt: nothing else reports what was read back",
+            "write installed_by: hand, or method: image without encrypt",
         )
 
 

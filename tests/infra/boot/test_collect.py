@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import subprocess
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +13,10 @@ from capacity.services.boot import collected as collected_from
 from infra import cli
 from infra.boot import collect
 from infra.cli.common import CANNOT, JUDGED_NO, OK
+from infra.metal import demo
 from inventory.delivered.assets import load_assets
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, Unreachable, UnreadableAnswer
+from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer
 from network.drivers.ssh import Completed, SshHost
 from tests.capacity.services.boot.test_collected import ROOT, UUID, VERSION, spool, told
 from tests.network.sshd import SSHD, serving
@@ -131,3 +133,34 @@ def test_a_silent_boot_server_leaves_the_record_as_it_is(out: Path, monkeypatch:
     out.write_text('{"schema_version": 1, "servers": []}\n')
     assert verb(monkeypatch, {"boot server": None}) == CANNOT
     assert out.read_text() == '{"schema_version": 1, "servers": []}\n'
+
+
+HEAD, TAIL = 2 << 20, 1 << 20
+
+
+def test_a_node_tells_what_its_planned_drives_hold_as_the_initramfs_does(tmp_path: Path) -> None:
+    for name, serial in (("nvme0n1", "S1"), ("nvme1n1", "OTHER"), ("md0", "S1")):
+        content = bytes([len(serial)]) * (HEAD + TAIL) + b"end".rjust(TAIL)
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        (tmp_path / "dev" / name).write_bytes(content)
+        (tmp_path / "block" / name / "device").mkdir(parents=True)
+        (tmp_path / "block" / name / "size").write_text(f"{len(content) // 512}\n")
+        (tmp_path / "block" / name / "device" / "serial").write_text(f"{serial}  \n")
+    (tmp_path / "image").write_text("gpu older 11\n")
+    script = collect.ON_NODE.replace("/sys/block", str(tmp_path / "block")).replace("/dev/$", f"{tmp_path}/dev/$")
+    script = script.replace("/etc/bringup-image", str(tmp_path / "image"))
+    script = script.replace("as_root cat /sys/class/dmi/id/product_uuid", f"echo {UUID}")
+    done = subprocess.run(["sh", "-s"], input=f"WANTED='S1 S2'\n{script}", capture_output=True, text=True, check=True)
+    told = collect.parse_drives(done.stdout, "gpu001", UUID.upper(), ("S1", "S2"))
+    assert told == collect.Told("gpu older 11", {"S1": demo.content(tmp_path / "dev" / "nvme0n1")})
+
+
+@pytest.mark.parametrize("text", ["", "gpu a b\n", f"gpu a b\n{UUID}\nS9 {'ab' * 32}\n", f"gpu a b\n{UUID}\nS1 all\n"])
+def test_another_answer_about_drives_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableAnswer, match="gpu001: ask what its drives hold: expected "):
+        collect.parse_drives(text, "gpu001", UUID, ("S1", "S2"))
+
+
+def test_another_machine_at_the_address_is_a_mismatch() -> None:
+    with pytest.raises(IdentityMismatch, match="UUID"):
+        collect.parse_drives("gpu a b\nffffffff\n", "gpu001", UUID, ("S1",))

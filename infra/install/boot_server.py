@@ -1,0 +1,80 @@
+"""What the boot server has heard from servers and what it serves to them, read over SSH.
+
+Both are asked for by many servers at the same time and change slowly: an answer holds for `FRESH_S`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from capacity.services.boot import collected
+from capacity.services.boot.life import Report
+from capacity.services.boot.starting import Offer, OfferError, parse_offer
+from infra.boot.collect import spool_of
+from network.drivers.errors import BadAnswer
+from network.drivers.ssh import SshHost
+
+PLANS = "/srv/bringup/boot/http/plan"
+"""Folder of the plans of servers, as the role boot_server serves them (boot_server_root)."""
+LIST_PLANS = f'cd {PLANS} && for file in *.env; do [ -f "$file" ] && echo "== $file" && cat -- "$file"; done; true'
+FRESH_S = 5.0
+
+Value = TypeVar("Value")
+
+
+class Shared(Generic[Value]):
+    """A value that many threads ask for; it is made anew once it is older than `fresh_s`. An error is raised to each that asks."""
+
+    def __init__(self, make: Callable[[], Value], fresh_s: float = FRESH_S) -> None:
+        self._make, self._fresh_s = make, fresh_s
+        self._lock = threading.Lock()
+        self._value: Value | None = None
+        self._at = 0.0
+
+    def get(self) -> Value:
+        """The value. Raises what making it raises."""
+        with self._lock:
+            if self._value is None or time.monotonic() - self._at >= self._fresh_s:
+                self._value = self._make()
+                self._at = time.monotonic()
+            return self._value
+
+
+class BootServer:
+    """The boot server of a site."""
+
+    def __init__(self, host: SshHost, fresh_s: float = FRESH_S) -> None:
+        self._host = host
+        self._spool = Shared(lambda: collected.read(spool_of(host, absent=""), host.name), fresh_s)
+        self._offers = Shared(self._read_offers, fresh_s)
+
+    def reports(self) -> Mapping[str, Sequence[Report]]:
+        """By MAC with hyphens what servers reported, in order. DeviceError where the boot server cannot be read."""
+        return self._spool.get().reports
+
+    def offers(self) -> Mapping[str, Offer]:
+        """By MAC with hyphens what is served. DeviceError where the boot server cannot be read."""
+        return self._offers.get()
+
+    def _read_offers(self) -> dict[str, Offer]:
+        return parse_offers(self._host.run(LIST_PLANS, check=True).out, self._host.name)
+
+
+def parse_offers(text: str, where: str) -> dict[str, Offer]:
+    """By MAC the plans in the output of LIST_PLANS. BadAnswer names the file that is none."""
+    found = {}
+    for part in text.split("== ")[1:]:
+        name, _, plan = part.partition("\n")
+        mac = name.strip().removesuffix(".env")
+        try:
+            found[mac] = parse_offer(plan)
+        except OfferError as error:
+            raise BadAnswer(
+                where,
+                f"read {PLANS}/{name.strip()}",
+                "the plan of one server",
+                str(error),
+                "bringup boot render, then playbooks/boot.yml",
+            ) from None
+    return found

@@ -1,0 +1,247 @@
+"""A simulated server from delivery to ready: each fault is a named stop, and the same call goes on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from capacity.services.boot.life import OTHER_STOPS, SAFE_STOPS, STEPS, Life
+from infra.install.bring import Bringing, Journal
+from tests.infra.install.simulated import DELIVERED, HELD, OFFER, TARGET, Boot, Clock, Machine
+
+
+class Site:
+    """One server and what brings it on; each `bring` is a new program with the same journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = Clock()
+        self.boot = Boot(self.clock)
+        self.machine = Machine(self.clock, self.boot)
+        self.journal = Journal(folder)
+        self.said: list[str] = []
+
+    def bringing(self) -> Bringing:
+        return Bringing(
+            TARGET,
+            DELIVERED,
+            self.machine.doors(),
+            self.journal,
+            budgets=dict.fromkeys(STEPS, 400.0),
+            clock=self.clock,
+            sleep=self.clock.sleep,
+        )
+
+    def bring(self) -> Life:
+        return self.bringing().bring(self.said.append)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_delivered_server_goes_through_its_steps_and_is_written_once(site: Site) -> None:
+    assert site.bring().step == "ready"
+    assert site.machine.acts == ["bios", "on Pxe"]
+    assert [line.split(": ")[1] for line in site.said] == ["firmware", "bios", "image", "first-boot", "ready"]
+    assert site.machine.ours
+
+
+def test_the_same_call_again_touches_nothing(site: Site) -> None:
+    site.bring()
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == []
+
+
+def test_a_node_that_runs_the_image_is_ready_although_the_journal_is_lost(site: Site, tmp_path: Path) -> None:
+    site.bring()
+    (tmp_path / "gpu001.json").unlink()
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == []
+
+
+Break = Callable[[Site], None]
+FAULTS: dict[str, tuple[Break, Break, str, str]] = {
+    "silent BMC": (
+        lambda site: setattr(site.machine, "silent", True),
+        lambda site: setattr(site.machine, "silent", False),
+        "inspect",
+        "bmc-silent",
+    ),
+    "another server": (
+        lambda site: setattr(site.machine, "serial", "SER9"),
+        lambda site: setattr(site.machine, "serial", "SER1"),
+        "inspect",
+        "not-as-delivered",
+    ),
+    "old firmware": (
+        lambda site: setattr(site.machine, "firmware_behind", ["BIOS: 1"]),
+        lambda site: setattr(site.machine, "firmware_behind", []),
+        "firmware",
+        "firmware-behind",
+    ),
+    "attributes do not stick": (
+        lambda site: setattr(site.machine, "bios_sticks", False),
+        lambda site: setattr(site.machine, "bios_now", dict(DELIVERED.bios)),
+        "first-boot",
+        "bios-refused",
+    ),
+    "boot server silent": (
+        lambda site: setattr(site.boot, "silent", True),
+        lambda site: setattr(site.boot, "silent", False),
+        "image",
+        "not-offered",
+    ),
+    "another image served": (
+        lambda site: setattr(site.boot, "offer", replace(OFFER, version="ffff")),
+        lambda site: setattr(site.boot, "offer", OFFER),
+        "image",
+        "not-offered",
+    ),
+    "other drives served": (
+        lambda site: setattr(site.boot, "offer", replace(OFFER, serials=("S1", "S9"))),
+        lambda site: setattr(site.boot, "offer", OFFER),
+        "image",
+        "not-offered",
+    ),
+    "it is on and nobody knows why": (
+        lambda site: setattr(site.machine, "power_state", "On"),
+        lambda site: setattr(site.machine, "power_state", "Off"),
+        "image",
+        "in-use",
+    ),
+    "power is refused": (
+        lambda site: setattr(site.machine, "refuses_power", True),
+        lambda site: setattr(site.machine, "refuses_power", False),
+        "image",
+        "timed-out",
+    ),
+    "power cut while writing": (
+        lambda site: setattr(site.machine, "power_cut_while_writing", True),
+        lambda site: None,
+        "image",
+        "power-off",
+    ),
+    "host key that nobody enrolled": (
+        lambda site: setattr(site.machine, "key_known", False),
+        lambda site: setattr(site.machine, "key_known", True),
+        "first-boot",
+        "unknown-host",
+    ),
+    "it starts another system": (
+        lambda site: setattr(site.machine, "next_boot_runs", "gpu ffff 00"),
+        lambda site: setattr(site.machine, "runs", TARGET.note),
+        "first-boot",
+        "other-image",
+    ),
+    "image of this version with another hash": (
+        lambda site: setattr(site.machine, "next_boot_runs", f"gpu {TARGET.version} {'f' * 64}"),
+        lambda site: setattr(site.machine, "runs", TARGET.note),
+        "first-boot",
+        "other-image",
+    ),
+}
+FAULTS |= {
+    f"initramfs: {state}": (
+        lambda site, state=state: setattr(site.machine, "writes", (state, "why")),  # type: ignore[misc]  # bound in the loop
+        lambda site: setattr(site.machine, "writes", None),
+        "image",
+        state,
+    )
+    for state in SAFE_STOPS
+}
+
+
+@pytest.mark.parametrize(("breaks", "mends", "step", "stop"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_a_named_stop_and_the_same_call_goes_on_to_ready(
+    site: Site, breaks: Break, mends: Break, step: str, stop: str
+) -> None:
+    breaks(site)
+    life = site.bring()
+    assert (life.step, life.stopped) == (step, stop), life.text
+    assert stop in {**SAFE_STOPS, **OTHER_STOPS}
+    mends(site)
+    assert site.bring().step == "ready", site.said
+
+
+@pytest.mark.parametrize("seconds", [5, 70, 120, 200, 240])
+def test_a_program_that_ends_in_the_middle_goes_on_without_a_second_start(site: Site, seconds: float) -> None:
+    class EndError(Exception):
+        """The program is killed."""
+
+    def end() -> None:
+        raise EndError
+
+    site.clock.after(seconds, end)
+    with pytest.raises(EndError):
+        site.bring()
+    assert site.bring().step == "ready"
+    assert site.machine.acts.count("on Pxe") == 1
+
+
+def ready_with_an_older_image(site: Site) -> None:
+    site.journal.keep(Life("gpu001", "ready", image="older"))
+    site.machine.power_state, site.machine.runs, site.machine.ours = "On", "gpu older 11", True
+    site.machine.bios_now = dict(DELIVERED.bios)
+    site.machine.contents = {"S1": HELD, "S2": HELD}
+
+
+def test_another_image_is_not_written_without_consent_and_the_node_runs_on(site: Site) -> None:
+    ready_with_an_older_image(site)
+    life = site.bring()
+    assert (life.step, life.stopped) == ("image", "no-consent")
+    assert life.text == (
+        f"it runs gpu older; to overwrite it: --overwrite gpu001:S1:{HELD} --overwrite gpu001:S2:{HELD}"
+    )
+    assert (site.machine.acts, site.machine.runs) == ([], "gpu older 11")
+
+
+@pytest.mark.parametrize(
+    "consents", [{"S1": HELD}, {"S1": HELD, "S2": "cd" * 32}], ids=["one drive", "another content"]
+)
+def test_consent_to_less_than_both_drives_as_they_are_is_none(site: Site, consents: dict[str, str]) -> None:
+    ready_with_an_older_image(site)
+    site.boot.offer = replace(OFFER, consents=consents)
+    life = site.bring()
+    assert (life.stopped, life.text) == (
+        "no-consent",
+        f"it runs gpu older; to overwrite it: --overwrite gpu001:S2:{HELD}",
+    )
+    assert site.machine.runs == "gpu older 11"
+
+
+def test_with_consent_to_both_drives_it_is_written_and_the_consent_holds_no_second_time(site: Site) -> None:
+    ready_with_an_older_image(site)
+    site.boot.offer = replace(OFFER, consents={"S1": HELD, "S2": HELD})
+    assert site.bring().step == "ready"
+    site.machine.runs, site.machine.contents = "gpu later 22", {"S1": "cd" * 32, "S2": "cd" * 32}
+    assert site.bring().stopped == "no-consent"
+
+
+def test_a_silent_server_that_was_ready_with_another_image_is_not_started_from_the_network(site: Site) -> None:
+    ready_with_an_older_image(site)
+    site.machine.runs = None
+    life = site.bring()
+    assert (life.stopped, site.machine.acts) == ("no-consent", [])
+    assert life.text.startswith("it was last written with image older and does not answer; ")
+
+
+def test_a_server_that_was_ready_and_is_off_is_only_switched_on(site: Site) -> None:
+    site.bring()
+    site.machine.off()
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == ["on Hdd"]
+
+
+def test_a_journal_of_another_server_is_refused_by_its_file(site: Site, tmp_path: Path) -> None:
+    site.journal.keep(Life("gpu001"))
+    (tmp_path / "gpu002.json").write_text((tmp_path / "gpu001.json").read_text())
+    with pytest.raises(ValueError, match=r"gpu002\.json: the record of gpu001"):
+        site.journal.read("gpu002")
+    (tmp_path / "gpu003.json").write_text("{")
+    with pytest.raises(ValueError, match=r"gpu003\.json: .*set the file aside"):
+        site.journal.read("gpu003")
