@@ -11,13 +11,14 @@ Rules
   with less power is taken: the leaves of low and of high rails then share the two middle racks of an even unit.
 - Everything else (spines, cores, service nodes, leaves that found no room) goes into racks of its own in the middle of
   the room when the room has positions for them, otherwise into free room of the GPU racks, spread evenly. Storage that is
-  bought stands beside them, in racks that hold nothing else.
+  bought stands beside them, in racks that hold nothing else. Tiers stand together where this takes no rack more.
 - A rack-scale system fills a rack of its own: its trays stand where the catalogue says, and the rack holds nothing else.
 - Servers stand from the bottom up, switches from the top down; rack PDUs are zero-U.
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,15 +268,34 @@ class _Packer:
         return self._fill(others, self.limits[NETWORK]) + self._deal(self._fill(stores, self.limits[STORAGE]))
 
     def _fill(self, waiting: list[int], limits: Floats) -> list[list[int]]:
-        """Devices in the order given, a new rack whenever the present one has no room."""
+        """The fewest racks for these devices. Those of a tier stand together, a new rack whenever the last one has no room, where
+        this takes no more; else each in the first rack with room; else what a search finds (`_Search`).
+        """
+        needs = self.needs[waiting]
+        shares = np.divide(needs, limits, out=np.zeros_like(needs), where=limits > 0)
+        large = (shares > 0.5 + 1e-9).sum(axis=0)  # no rack holds two of these
+        least = int(max(np.ceil(shares.sum(axis=0) - 1e-9).max(initial=0), large.max(initial=0)))
+        best = self._first_fit(waiting, limits, only_last=True)
+        if len(best) > least:
+            best = min(best, self._first_fit(waiting, limits), key=len)
+        if len(best) > least and (shares <= 1 + 1e-9).all():
+            searched = _Search(shares).racks(least, len(best) - 1)
+            best = [[waiting[i] for i in rack] for rack in searched] or best
+        return best
+
+    def _first_fit(self, order: list[int], limits: Floats, only_last: bool = False) -> list[list[int]]:
+        """Devices in this order, each in the first rack with room (`only_last`: the last one alone), else in a new rack."""
         racks: list[list[int]] = []
-        left = np.zeros_like(limits)
-        for device in waiting:
-            if not racks or not self._fits(device, left[None, :])[0]:
+        left = np.empty((0, len(limits)))
+        for device in order:
+            open_ = max(0, len(racks) - 1) if only_last else 0
+            fits = self._fits(device, left[open_:])
+            at = open_ + int(fits.argmax()) if fits.any() else len(racks)
+            if at == len(racks):
                 racks.append([])
-                left = limits.copy()
-            racks[-1].append(device)
-            left -= self.needs[device]
+                left = np.vstack([left, limits])
+            racks[at].append(device)
+            left[at] -= self.needs[device]
         return racks
 
     def _deal(self, racks: list[list[int]]) -> list[list[int]]:
@@ -374,6 +394,74 @@ class _Packer:
         from_top = np.maximum(height - stacked + 1, 1)  # what is higher than its rack sticks out at the top
         placed = np.where(server, stacked - self.u + 1, from_top)
         return np.where(kept, self.bottom, placed)
+
+
+class _Search:
+    """Search for the fewest racks: devices that need the same are one kind, and racks are filled one after the other.
+
+    `shares` has a row for each device: what it needs of a rack, 1 being all of it, a column per resource.
+    """
+
+    MOST_STEPS = 20_000
+    """Fillings that are tried for a number of racks, about 0.2 s; what is not found by then counts as not to be had."""
+
+    def __init__(self, shares: Floats) -> None:
+        kinds, of, counts = np.unique(shares.round(9), axis=0, return_inverse=True, return_counts=True)
+        large_first = np.argsort(-kinds.max(axis=1, initial=0), kind="stable")
+        self.members = [np.flatnonzero(of == kind).tolist() for kind in large_first]
+        self.kinds: list[list[float]] = kinds[large_first].tolist()
+        self.counts: list[int] = counts[large_first].tolist()
+        self.steps = 0
+
+    def racks(self, least: int, most: int) -> list[list[int]]:
+        """Rows of the devices of each rack, in `least` racks or as few more as are found; [] where `most` do not suffice."""
+        for number in range(least, most + 1):
+            self.steps = 0
+            if (fillings := self._fillings(tuple(self.counts), number)) is not None:
+                waiting = [iter(kind) for kind in self.members]
+                return [
+                    sorted(next(waiting[kind]) for kind, many in enumerate(one) for _ in range(many))
+                    for one in fillings
+                ]
+        return []
+
+    def _fillings(self, counts: tuple[int, ...], racks: int) -> list[tuple[int, ...]] | None:
+        """How many of each kind stand in each of `racks` racks; None where no way is found."""
+        if not any(counts):
+            return []
+        for one in self._full_racks(counts):
+            self.steps += 1
+            if self.steps > self.MOST_STEPS:
+                return None
+            rest = tuple(number - taken for number, taken in zip(counts, one, strict=True))
+            needed = (sum(map(operator.mul, rest, column)) for column in zip(*self.kinds, strict=True))
+            if max(needed) <= racks - 1 + 1e-6 and (more := self._fillings(rest, racks - 1)) is not None:
+                return [one, *more]
+        return None
+
+    def _full_racks(self, counts: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """Ways to fill one rack so that no device more fits, most of the largest first, with the largest that waits: it stands
+        in some rack, and one that has room can take a device of any later one.
+        """
+        first = next(kind for kind, number in enumerate(counts) if number)
+
+        def filled(kind: int, left: list[float]) -> Iterator[tuple[tuple[int, ...], list[float]]]:
+            """How many of this kind and of later ones, and what they leave."""
+            if kind == len(counts):
+                yield (), left
+                return
+            need = self.kinds[kind]
+            fits = [int((have + 1e-9) // share) for have, share in zip(left, need, strict=True) if share > 0]
+            most = min([counts[kind], *fits])
+            for number in range(most, -1 if kind > first else 0, -1):
+                after = [have - number * share for have, share in zip(left, need, strict=True)]
+                for others, spare in filled(kind + 1, after):
+                    full = any(have + 1e-9 < share for have, share in zip(spare, need, strict=True))
+                    if full or number == counts[kind]:
+                        yield (number, *others), spare
+
+        for one, _ in filled(first, [1.0] * len(self.kinds[0])):
+            yield (*([0] * first), *one)
 
 
 def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:

@@ -6,12 +6,12 @@ less judges them; the others are held against a calculation of their own. Not he
 - Circuits and PDUs of a rack follow from choices (`power.feeds`, `power.rack_pdu.per_feed`), as servers of a rack do.
 - Transformers: each UPS block has a board and a transformer of its own, and so have the boards of the cooling. Their number
   follows, their rating is a size (`test_sizes`).
-- Racks of switches and service nodes are filled in the order of the devices, so that those of a tier stand together. Small
-  switches in the last one may have found room before it.
 """
 
+import functools
 import math
 
+import numpy as np
 import pytest
 
 from capacity.build import build
@@ -19,8 +19,12 @@ from capacity.least import with_values
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
 from capacity.sizes import complete
+from capacity.space.devices import outlets_per_rack
+from capacity.space.limits import rack_limits
+from capacity.space.placement import NETWORK, STORAGE
 from inventory.site import parse_site
 from inventory.site.new import Wanted, site_text
+from tests.capacity.packing import fit
 from tests.first_sites import FIRST, first_plan
 
 OTHERS = {
@@ -30,6 +34,7 @@ OTHERS = {
 PLANS = (*FIRST, *OTHERS)
 
 
+@functools.cache
 def plan_of(name: str) -> Plan:
     if name in FIRST:
         return first_plan(name)
@@ -120,3 +125,27 @@ def test_one_rack_less_does_not_hold_the_servers(name: str) -> None:
     racks = plan.placements.set_index("device")["rack"]
     gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"]
     assert racks.loc[gpu].nunique() == math.ceil(len(gpu) / plan.site.rack.servers)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_one_rack_less_does_not_hold_the_switches_and_service_nodes_nor_the_storage(name: str) -> None:
+    """A rack that held them would be above its rack units, mass, power or outlets, each an error (SPACE-RACK-*, POWER-OUTLETS)."""
+    plan = plan_of(name)
+    site, catalog = plan.site, plan.site.catalog
+    racks = plan.placements.set_index("device")["rack"]
+    boxes = plan.devices[plan.devices["kind"].isin(["server", "switch"])].assign(
+        rack=lambda all_: racks.loc[all_["name"]].to_numpy()
+    )
+    own = boxes[~boxes["rack"].isin(set(boxes.loc[boxes["role"] == "gpu", "rack"]))]
+    inlet = own["model"].map(lambda model: catalog.device(model).inlet_type)
+    stores = own.groupby("rack")["role"].transform(lambda roles: roles.isin(["storage", "metadata"]).all())
+    for use, mine in ((NETWORK, own[~stores]), (STORAGE, own[stores])):
+        rack, outlets = rack_limits(site, catalog)[use], outlets_per_rack(site, catalog, sorted(set(inlet)))[use]
+        cords = [mine["psu_count"].where(inlet[mine.index] == connector, 0) for connector in outlets]
+        needs = np.column_stack([mine["u_height"], mine["mass_kg"], mine["nameplate_w"] / 1000, *cords]).astype(
+            np.float64
+        )
+        mass_kg, power_kw = rack.mass_limit_kg - rack.reserved_kg, rack.power_limit_kw - rack.reserved_kw
+        limits = np.array([rack.height_u, mass_kg, power_kw, *outlets.values()], dtype=np.float64)
+        number = mine["rack"].nunique()
+        assert number == 0 or not fit(needs, limits, number - 1), (use, number)

@@ -1,0 +1,72 @@
+"""Racks of switches, service nodes and storage are as few as hold them."""
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capacity.space.placement import COMPUTE, RackLimits, Room, Space, place
+from tests.capacity.packing import fit
+
+KINDS = {
+    # model: rack units, kg, W, supplies, inlet
+    "nvidia-q3400-ra": (4, 60.0, 7000.0, 8, "c20"),
+    "nvidia-sn5600": (2, 23.5, 2092.0, 4, "c20"),
+    "nvidia-qm9700": (1, 14.8, 1720.0, 2, "c14"),
+    "nvidia-sn4600c": (2, 15.5, 690.0, 2, "c14"),
+    "nvidia-sn2201": (1, 7.41, 112.0, 2, "c14"),
+    "generic-service-node-2u": (2, 30.0, 1200.0, 2, "c14"),
+}
+ROOM = Room(rows=10, racks_per_row=20, rack_pitch_m=0.8, row_pitch_m=3.0, floor_load_kg_m2=1500.0)
+
+
+def placed(counts: dict[str, int], power_kw: float, outlets: int) -> Space:
+    """These devices without servers, in racks of 48 U."""
+    models = [model for model, count in counts.items() for _ in range(count)]
+    columns = pd.DataFrame(
+        [KINDS[model] for model in models], columns=["u_height", "mass_kg", "nameplate_w", "psu_count", "inlet"]
+    )
+    devices = columns.assign(
+        name=[f"d{i:03d}" for i in range(len(models))],
+        model=models,
+        kind="switch",
+        role="spine",
+        fabric="",
+        unit=-1,
+        busbar=-1,
+    )
+    rack = RackLimits("rack-48u-800", 48, 4, 140.0, 1360.0, power_kw, 0.8, 1.2)
+    inlets = {model: str(inlet) for model, (*_, inlet) in KINDS.items()}
+    sockets = {"c14": outlets, "c20": outlets}
+    return place(devices, 32, (rack, rack, rack), ROOM, inlets, [sockets] * 3)
+
+
+@given(
+    counts=st.dictionaries(st.sampled_from(sorted(KINDS)), st.integers(1, 14), min_size=1),
+    power_kw=st.sampled_from([8.0, 12.0, 17.0, 25.0, 34.4]),
+    outlets=st.sampled_from([16, 24, 36]),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_fewer_racks_would_hold_the_devices(counts: dict[str, int], power_kw: float, outlets: int) -> None:
+    racks = len(placed(counts, power_kw, outlets).racks)
+    needs = [
+        [u, kg, w / 1000, supplies * (inlet == "c14"), supplies * (inlet == "c20")]
+        for u, kg, w, supplies, inlet in (KINDS[model] for model, count in counts.items() for _ in range(count))
+    ]
+    limits = np.array([48, 1360, power_kw, outlets, outlets], dtype=np.float64)
+    assert fit(np.array(needs), limits, racks)
+    assert not fit(np.array(needs), limits, racks - 1)
+
+
+def test_tiers_stand_together_where_that_takes_no_rack_more() -> None:
+    """Two racks of 30 kW are filled one after the other; 71 kW ask for three in any order."""
+    space = placed({"nvidia-q3400-ra": 8, "nvidia-sn4600c": 8, "generic-service-node-2u": 8}, 30.0, 40)
+    racks = space.placements["rack"].tolist()
+    assert racks == sorted(racks)
+
+
+def test_a_light_switch_stands_beside_heavy_ones_where_that_saves_a_rack() -> None:
+    """Four racks of 30 kW hold 112 kW of 16 large switches and leave 2 kW each, which two light ones fill."""
+    space = placed({"nvidia-q3400-ra": 16, "nvidia-sn4600c": 8}, 30.0, 40)
+    assert len(space.racks) == 4
+    assert space.racks["use"].ne(COMPUTE).all()
