@@ -45,7 +45,11 @@ def build(
     catalog = catalog or site.catalog
     standing = load_standing(site) if baseline is None else None
     assets = load_assets(site) if assets is None else assets
-    built: Built = {"assets": assets, "baseline": baseline or standing, "what_ifs": what_ifs}
+    built: Built = {
+        "assets": assets,
+        "baseline": baseline or standing,
+        "trials": Kept(kept, most=2) if what_ifs else None,
+    }
     findings: list[Finding] = []
     for stage in STAGES:
         added, found = kept.run(stage, site, catalog, built) if kept else stage(site, catalog, built)

@@ -48,6 +48,7 @@ class _Reads:
     """What a stage has read of a site and of the results of earlier stages: `values` by key, `results` by name."""
 
     site: Site
+    built: Mapping[str, Any]
     values: dict[Key, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     whole: bool = False
@@ -55,6 +56,14 @@ class _Reads:
     """Sections that have been given out, each made to note what is read of it."""
     key_of: dict[int, Key] = field(default_factory=dict)
     """Their keys, by the identity of their values: a copy with other values has values of its own, and notes nothing."""
+
+    def also(self, within: "_Reads") -> None:
+        """Note what a stage has read that was run within this one, for a what-if: with other values here it would say another
+        thing.
+        """
+        self.whole = self.whole or within.whole
+        self.values.update({key: _at(self.site, key) for key in within.values if key not in self.values})
+        self.results.update({name: self.built[name] for name in within.results if name in self.built})
 
     def noted(self, key: Key, value: Any) -> Any:
         """The value as it is given to the stage: a section so that it notes in its turn what is read of it."""
@@ -153,12 +162,16 @@ def _at(site: Site, key: Key) -> Any:
 _ABSENT = object()
 
 
+TRIALS = "trials"
+"""Name of what keeps the results of what-ifs, among the results of stages. It changes none of them, so it is not noted."""
+
+
 class _Results(dict[str, Any]):
     """Results of earlier stages, which notes what is read of them."""
 
     def __getitem__(self, name: str) -> Any:
         value = super().__getitem__(name)
-        if (reads := _reads.get()) is not None:
+        if (reads := _reads.get()) is not None and name != TRIALS:
             reads.results[name] = value
         return value
 
@@ -203,7 +216,7 @@ class Kept:
         """What the stage gives: kept, or worked out now."""
         entry = next((one for one in self._of(stage) if one.holds(site, catalog, built)), None)
         if entry is None:
-            reads = _Reads(site)
+            reads = _Reads(site, built)
             with _noted(reads):
                 added, found = stage(_watching(site, _Watched), catalog, _Results(built))
             added = {name: self._as_before(stage, name, value) for name, value in added.items()}
@@ -212,6 +225,10 @@ class Kept:
                 mine = self._entries.setdefault(_name(stage), [])
                 mine.append(entry)
                 del mine[: -self._most if self._most else 0]
+        elif self._most and entry in (mine := self._entries.get(_name(stage), [])):
+            mine.append(mine.pop(mine.index(entry)))
+        if (outer := _reads.get()) is not None:
+            outer.also(entry.reads)
         return entry.added, list(entry.found)
 
     def frame(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -246,6 +263,12 @@ class Kept:
         if self._above is not None:
             yield from self._above._of(stage)
         yield from self._entries.get(_name(stage), [])
+
+
+def unwatched(site: Site) -> Site:
+    """The same site for what-ifs within a stage: their own stages say what they read of it."""
+    with _noted(None):
+        return _watching(site, Site)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from capacity.kept import unwatched
 from inventory.findings import Finding
 from inventory.site import Site
 
@@ -32,7 +33,7 @@ class Tried:
     """Trials of one site, each made once."""
 
     def __init__(self, site: Site, trial: Trial) -> None:
-        self._site, self._trial = site, trial
+        self._site, self._changeable, self._trial = site, unwatched(site), trial
         self._found: dict[str, Sequence[Finding] | None] = {}
 
     def least(self, values: Mapping[str, Any], id_: str) -> dict[str, Any] | None:
@@ -82,7 +83,7 @@ class Tried:
     def _findings(self, values: Mapping[str, Any]) -> Sequence[Finding] | None:
         key = repr(sorted(values.items()))
         if key not in self._found:
-            self._found[key] = self._trial(with_values(self._site, values))
+            self._found[key] = self._trial(with_values(self._changeable, values))
         return self._found[key]
 
 

@@ -155,7 +155,7 @@ def _sized(
     standing = load_standing(site)
     groups, last = _needed(wanted)
     for _ in range(MOST_PLANS):
-        more, found = _asked(site, catalog, {"assets": assets, "baseline": standing, "what_ifs": False}, groups, kept)
+        more, found = _asked(site, catalog, {"assets": assets, "baseline": standing, "trials": None}, groups, kept)
         if not more or min(map(_number, more)) > last:
             break
         for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():

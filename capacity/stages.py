@@ -13,6 +13,7 @@ import pandas as pd
 from capacity.accepted import Standing
 from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
+from capacity.kept import Kept
 from capacity.least import Tried
 from capacity.model import Plan, frames
 from capacity.power import facility, supply
@@ -40,7 +41,8 @@ class Built(TypedDict, total=False):
 
     assets: pd.DataFrame
     baseline: Plan | Standing | None
-    what_ifs: bool
+    trials: Kept | None
+    """What stages gave in what-ifs, which are tried by planning on; None where nobody asks for what-ifs."""
     tree: FatTree | None
     storage_options: tuple[sizing.Option, ...]
     in_racks: pd.DataFrame
@@ -226,16 +228,15 @@ def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
         _untried_loads,
         _untried_supply,
     )
-    return Tried(
-        site, lambda changed: _anew(changed, catalog, built, *again)[1] if built.get("what_ifs", True) else None
-    )
+    return Tried(site, lambda changed: _anew(changed, catalog, built, *again)[1] if built.get("trials") else None)
 
 
 def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Built, list[Finding]]:
     """What these stages build and find for a changed site, with the rest as built: a what-if, cheaper than a plan."""
     findings: list[Finding] = []
+    trials = built.get("trials")
     for stage in again:
-        added, found = stage(site, catalog, built)
+        added, found = trials.run(stage, site, catalog, built) if trials else stage(site, catalog, built)
         built = {**built, **added}
         findings += found
     return built, findings

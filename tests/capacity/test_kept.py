@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from capacity.kept import Kept, Stage
+from capacity.kept import Kept, Stage, unwatched
+from capacity.least import with_values
 from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.whatif import Base
@@ -88,3 +89,59 @@ def test_a_section_in_a_result_can_be_read_when_its_stage_is_over() -> None:
     added, _ = kept.run(Counted(lambda watched: watched.power), site, site.catalog, {})
     assert added["value"].rack_pdu.per_feed == site.power.rack_pdu.per_feed
     assert added["value"] == site.power
+
+
+def trying(read: Read, trials: Kept) -> Read:
+    """A stage that tries the site with another derating: another stage reads the changed site, and its result is kept too."""
+
+    def inner(site: Site, catalog: Any, built: Mapping[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
+        return {"value": read(site)}, []
+
+    def tried(site: Site) -> object:
+        changed = with_values(unwatched(site), {"power.derating": 0.5})
+        return trials.run(inner, changed, changed.catalog, {})[0]["value"]
+
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("read", "setting", "times"),
+    [
+        (lambda site: site.power.pue, "power.pue=1.3", 2),
+        (lambda site: site.power.pue, "room.row_pitch_m=4", 1),
+        (lambda site: site.power.model_dump()["pue"], "power.pue=1.3", 2),
+        (lambda site: repr(site.given), "room.row_pitch_m=4", 2),
+    ],
+)
+def test_what_is_read_in_a_what_if_runs_the_stage_that_tries_it_again(read: Read, setting: str, times: int) -> None:
+    assert runs(trying(read, Kept()), setting) == times
+
+
+def test_a_what_if_that_was_kept_counts_for_each_stage_that_asks_for_it() -> None:
+    trials = Kept()
+    assert runs(trying(lambda site: site.power.pue, trials), "room.row_pitch_m=4") == 1
+    assert runs(trying(lambda site: site.power.pue, trials), "power.pue=1.3") == 2
+
+
+def test_what_a_what_if_reads_of_earlier_stages_counts() -> None:
+    site, kept, trials, seen = load_site("h100-1000-ib"), Kept(), Kept(most=2), list[str]()
+
+    def inner(site: Site, catalog: Any, built: Mapping[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
+        return {"value": built["earlier"]}, []
+
+    def outer(site: Site, catalog: Any, built: Mapping[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
+        seen.append(trials.run(inner, unwatched(site), catalog, {**built})[0]["value"])
+        return {}, []
+
+    for earlier in ("one", "two", "two"):
+        kept.run(outer, site, site.catalog, {"earlier": earlier})
+    assert seen == ["one", "two"]
+
+
+def test_of_few_kept_results_the_one_that_was_asked_for_last_stays() -> None:
+    base, stage, kept = Base.read("h100-1000-ib"), Counted(lambda site: site.power.pue), Kept(most=2)
+    one: Stage = stage
+    for pue in ("1.3", "1.4", "1.3", "1.5", "1.3"):
+        site = base.changed([f"power.pue={pue}"])
+        kept.run(one, site, site.catalog, {})
+    assert stage.runs == 3

@@ -142,7 +142,7 @@ def test_sizes_of_the_hall_are_worked_out_without_ratings_and_dates() -> None:
 @pytest.mark.parametrize(("places", "asked"), [(0, True), (4, True), (5, False)])
 def test_places_for_panels_are_asked_for_before_cables_and_supply_are_planned(places: int, asked: bool) -> None:
     site = variant("h100-1000-ib", room={"rpps_per_row": places, "racks_per_row": 24 + places})
-    built: stages.Built = {"assets": load_assets(site), "baseline": None, "what_ifs": False}
+    built: stages.Built = {"assets": load_assets(site), "baseline": None, "trials": None}
     for stage in (stages.fabric, stages.storage, stages.devices, stages.places):
         built = {**built, **stage(site, site.catalog, built)[0]}
     early = sized.panel_places(site, site.catalog, built)[1]
