@@ -23,7 +23,13 @@ from typing import Literal
 
 import pandas as pd
 
-from network.drivers.credentials import SshCredentials, switch_credentials
+from network import nos, roce
+from network.drivers.credentials import (
+    HttpsCredentials,
+    SshCredentials,
+    switch_credentials,
+    switch_https_credentials,
+)
 from network.drivers.errors import (
     DeviceError,
     DeviceTimeout,
@@ -35,7 +41,7 @@ from network.drivers.errors import (
 )
 from network.drivers.parallel import at_once
 from network.nos.choose import driver
-from network.nos.frr.driver import Switch
+from network.nos.driver import Driver
 from network.render import Plan, render, structured_config, switches
 
 Result = Literal["applied", "no-change", "refused", "rolled-back", "unreachable", "lost", "differs"]
@@ -59,7 +65,7 @@ class Target:
 
     name: str
     address: str
-    credentials: SshCredentials
+    credentials: SshCredentials | HttpsCredentials
     config: str
     mgmt_mac: str = ""
     neighbours: Mapping[str, str] = field(default_factory=dict)
@@ -87,28 +93,67 @@ def targets(plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str
 
     assets: inventory.delivered.assets frame (index device, column mgmt_mac): what identity is compared with before a write.
     """
-    credentials, addresses = switch_credentials(plan.site), plan.addresses
+    credentials = switch_credentials(plan.site)
+    wanted = {name: render(plan, name) for name in only or switches(plan)}
+    far = {name: {port["port"]: port["far"] for port in structured_config(plan, name)["fabric"]} for name in wanted}
+    return _targets(plan, assets, credentials, wanted, far)
+
+
+def compute_targets(
+    plan: roce.Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
+) -> list[Target]:
+    """A target per compute switch of a RoCE site whose configuration is rendered, or per name in `only`.
+
+    Raises ValueError where the site lacks a key that these switches need, SecretError for a credential that cannot be read.
+    """
+    configs = roce.structured_configs(plan, public_key)
+    system = plan.site.fabric.nos
+    assert system is not None  # structured_configs has refused a site without it
+    over_https = nos.capabilities(system).get("interface") == "https"
+    credentials = switch_https_credentials(plan.site) if over_https else switch_credentials(plan.site)
+    kept = {name: config for name, config in configs.items() if not only or name in only}
+    text = roce.SYSTEMS[system].render
+    far = {name: {port.name: port.far for port in one.ports if port.address is None} for name, one in kept.items()}
+    return _targets(plan, assets, credentials, {name: text(config) for name, config in kept.items()}, far)
+
+
+def _targets(
+    plan: Plan,
+    assets: pd.DataFrame | None,
+    credentials: SshCredentials | HttpsCredentials,
+    configs: Mapping[str, str],
+    neighbours: Mapping[str, Mapping[str, str]],
+) -> list[Target]:
+    addresses = plan.addresses
     management = addresses[(addresses["network"] == "oob") & (addresses["interface"] == "eth0")].set_index("device")
     found = []
-    for name in only or switches(plan):
+    for name, config in configs.items():
         mac = "" if assets is None or name not in assets.index else str(assets.at[name, "mgmt_mac"] or "")
         found.append(
             Target(
                 name=name,
                 address=str(management.at[name, "address"]).split("/")[0],
                 credentials=credentials,
-                config=render(plan, name),
+                config=config,
                 mgmt_mac=mac,
-                neighbours={port["port"]: port["far"] for port in structured_config(plan, name)["fabric"]},
+                neighbours=neighbours[name],
             )
         )
     return found
 
 
 def preview(target: Target, os_name: str = "frr") -> str:
-    """The switch's real diff against the target: '- line' / '+ line', '' for none. Raises DeviceError."""
+    """The switch's real diff against the target: '- line' / '+ line', '' for none. Raises DeviceError.
+
+    `untested(os_name)` says what to show beside it.
+    """
     with _switch(target, os_name) as switch:
         return switch.compare(target.config)
+
+
+def untested(os_name: str) -> str:
+    """'never run on a device' for a network OS whose driver was not, else ''."""
+    return str(nos.capabilities(os_name).get("run", ""))
 
 
 def push(
@@ -133,14 +178,14 @@ def push(
     return [run.push for run in runs]
 
 
-def _switch(target: Target, os_name: str) -> Switch:
+def _switch(target: Target, os_name: str) -> Driver:
     return driver(os_name)(target.name, target.address, target.credentials, mgmt_mac=target.mgmt_mac)
 
 
 class _Run:
     """One switch on its way through the push."""
 
-    def __init__(self, target: Target, switch: Switch, kept_s: float) -> None:
+    def __init__(self, target: Target, switch: Driver, kept_s: float) -> None:
         self.target, self.switch, self.kept_s = target, switch, kept_s
         self.push = DevicePush(target.name)
         self.up_before: set[str] = set()

@@ -4,7 +4,7 @@
     made.files           {"rol001.yaml": "…", …, "secrets.sh": "…", "host_routes.csv": "…"}
     made.not_covered     what the files leave to other means, in sentences
 
-Nothing here talks to a switch, and no driver applies these files.
+Nothing here talks to a switch; network/push.py does.
 """
 
 import re
@@ -246,9 +246,11 @@ def _parents(names: list[str]) -> dict[str, int]:
 def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfig], key: str) -> list[str]:
     site, found = plan.site, []
     assert site.fabric.nos is not None
-    found.append(
-        f"nothing applies these files: network OS {site.fabric.nos}, {nos.capabilities(site.fabric.nos)['run']}"
-    )
+    run = nos.capabilities(site.fabric.nos)["run"]
+    if nos.has_driver(site.fabric.nos):
+        found.append(f"driver of network OS {site.fabric.nos}: {run}; `bringup switches preview` asks the switches")
+    else:
+        found.append(f"nothing applies these files: network OS {site.fabric.nos}, {run}")
     left = [name for name in names if name not in configs]
     if left:
         found.append(f"{len(left)} switches without a planned address, first {left[0]} (ADDRESSING-EXHAUSTED)")

@@ -9,7 +9,21 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from infra.cli import accept, boot, catalog, evidence, firmware, freeze, image, imports, lab, site, start, validation
+from infra.cli import (
+    accept,
+    boot,
+    catalog,
+    evidence,
+    firmware,
+    freeze,
+    image,
+    imports,
+    lab,
+    site,
+    start,
+    switches,
+    validation,
+)
 from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
@@ -50,7 +64,21 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for part in (start, site, image, boot, accept, freeze, catalog, lab, imports, firmware, validation, evidence):
+    for part in (
+        start,
+        site,
+        switches,
+        image,
+        boot,
+        accept,
+        freeze,
+        catalog,
+        lab,
+        imports,
+        firmware,
+        validation,
+        evidence,
+    ):
         part.add(verbs)
     return top
 

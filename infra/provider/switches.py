@@ -27,7 +27,7 @@ from network import nos
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import compare_identity
 from network.nos.choose import driver
-from network.nos.frr.driver import Switch, SwitchFacts
+from network.nos.driver import Driver, SwitchFacts
 from network.push import NEIGHBOURS_S, DevicePush, Target, push
 
 
@@ -47,8 +47,8 @@ class Push(Protocol):
     def __call__(self, target: Target, os_name: str, kept_s: float) -> DevicePush: ...
 
 
-def connect_switch(credentials: SshCredentials, inputs: Data) -> Switch:
-    """The SSH driver of the switch's network OS; it compares the management MAC before its first write."""
+def connect_switch(credentials: SshCredentials, inputs: Data) -> Driver:
+    """The driver of the switch's network OS; it compares the management MAC before its first write."""
     return driver(inputs["nos"])(inputs["switch"], inputs["address"], credentials, mgmt_mac=inputs["mgmt_mac"])
 
 

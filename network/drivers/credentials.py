@@ -6,7 +6,7 @@ Secrets are resolved here, late, and never shown: every secret field is excluded
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inventory.secrets import readable, reference_path, resolve, site_path
+from inventory.secrets import SecretError, readable, reference_path, resolve, site_path
 from inventory.site import Site
 
 
@@ -39,6 +39,15 @@ class SshCredentials:
     known_hosts: Path
 
 
+@dataclass(frozen=True)
+class HttpsCredentials:
+    """A user with a password on a device's HTTPS interface, and the CA (PEM file) that signed the device's certificate."""
+
+    user: str
+    password: str = field(repr=False)
+    ca: Path
+
+
 def snmp_credentials(site: Site) -> SnmpCredentials:
     """The site's SNMPv3 user. Raises inventory.secrets.SecretError when a reference cannot be read."""
     snmp = site.credentials.snmp
@@ -63,6 +72,15 @@ def switch_credentials(site: Site) -> SshCredentials:
     """The account of the network operating systems. SSH takes its key as a file: it never passes through our memory."""
     switch = site.credentials.switch
     return _ssh_credentials("switch", switch.user, switch.key, switch.known_hosts, site.dir)
+
+
+def switch_https_credentials(site: Site) -> HttpsCredentials:
+    """The same account on switches that are configured over HTTPS. Raises SecretError, also where the site gives no password."""
+    switch = site.credentials.switch
+    if switch.password is None or switch.ca is None:
+        raise SecretError("credentials.switch: no password and ca, which switches that are configured over HTTPS need")
+    ca = readable(site_path(switch.ca, site.dir), "credentials.switch.ca")
+    return HttpsCredentials(switch.user, _reveal(switch.password, site), ca)
 
 
 def node_credentials(site: Site) -> SshCredentials:

@@ -19,6 +19,11 @@ def folder(nos: str) -> Path:
     return FOLDER / nos
 
 
+def has_driver(nos: str) -> bool:
+    """Whether a network OS has a driver, or is rendered only."""
+    return (FOLDER / nos / "driver.py").is_file()
+
+
 @cache
 def capabilities(nos: str) -> Mapping[str, Any]:
     """What capabilities.yaml says of one network OS, with a driver or without. Raises FileNotFoundError for an unknown one."""

@@ -370,3 +370,33 @@ def test_long_times_between_interruptions_have_no_exponent(capsys: pytest.Captur
     """32 GPUs of the lab: 50,677 / 32 = 1,584 h."""
     assert cli.main(["plan", "lab", "--out", str(tmp_path)]) == OK
     assert "one in 1,584 h (" in capsys.readouterr().out
+
+
+def test_compute_switches_are_asked_for_a_preview_and_a_push_needs_consent(
+    outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from network import push
+    from network.drivers.errors import Unreachable
+
+    def compare(target: push.Target, os_name: str) -> str:
+        if target.name == "rol002":
+            raise Unreachable(target.name, "connect", "an HTTPS server", "nothing", "check the cable")
+        return "+ system hostname rol001" if target.name == "rol001" else ""
+
+    wanted = [push.Target(f"rol00{n}", "192.0.2.1", None, "", "") for n in (1, 2, 3)]  # type: ignore[arg-type]  # not logged in
+    monkeypatch.setattr(push, "compute_targets", lambda plan, assets, only, key: wanted)
+    monkeypatch.setattr(push, "preview", compare)
+    assert cli.main(["switches", "preview", "b200-256-roce"]) == JUDGED_NO
+    assert capsys.readouterr().out.splitlines() == [
+        "Driver of cumulus: never run on a device.",
+        "rol001:",
+        "+ system hostname rol001",
+        "rol002: rol002: connect: expected an HTTPS server, saw nothing; check the cable",
+        "rol003: no change",
+    ]
+    assert cli.main(["switches", "push", "b200-256-roce"]) == CANNOT
+    assert "never run on a device; push --untested --only SWITCH" in capsys.readouterr().err
+    assert cli.main(["switches", "preview", "b200-256-roce", "--only", "leaf01"]) == CANNOT
+    assert "has no compute switch 'leaf01'" in capsys.readouterr().err
+    assert cli.main(["switches", "preview", "lab"]) == CANNOT
+    assert "without fabric.kind roce" in capsys.readouterr().err

@@ -9,9 +9,10 @@ import pytest
 from capacity.build import build
 from inventory.delivered.assets import load_assets
 from inventory.paths import site_dir
+from inventory.secrets import SecretError
 from inventory.site import load_site
 from network import push as push_module
-from network.drivers.credentials import SshCredentials
+from network.drivers.credentials import HttpsCredentials, SshCredentials
 from network.drivers.errors import (
     IdentityMismatch,
     LoginRefused,
@@ -20,7 +21,7 @@ from network.drivers.errors import (
     PushRolledBack,
     Unreachable,
 )
-from network.push import Target, push, targets
+from network.push import Target, compute_targets, push, targets, untested
 
 CREDENTIALS = SshCredentials("netops", Path("key"), Path("known_hosts"))
 
@@ -216,6 +217,28 @@ def test_targets_come_from_the_plan_with_address_mac_and_neighbours(tmp_path):
     assert (leaf.mgmt_mac, leaf.neighbours) == ("02:42:10:00:03:01", {"swp1": "spine01", "swp2": "spine02"})
     assert leaf.address.startswith("10.77.0.")
     assert "hostname leaf01" in leaf.config
+
+
+@pytest.mark.parametrize("password", [True, False])
+def test_targets_of_compute_switches_log_in_as_their_system_asks(tmp_path, password):
+    text = (site_dir("b200-256-roce") / "site.yaml").read_text().replace("~/.ssh/", "")
+    if password:
+        text = text.replace("switch: {user: netops,", 'switch: {user: netops, password: "file:password", ca: ca.pem,')
+    for name in ("id_ed25519", "known_hosts", "password", "ca.pem"):
+        (tmp_path / name).write_text("made for a test\n")
+    (tmp_path / "site.yaml").write_text(text)
+    plan = build(load_site(tmp_path / "site.yaml"))
+    if not password:
+        with pytest.raises(SecretError, match="credentials.switch: no password and ca"):
+            compute_targets(plan)
+        return
+    (leaf,) = compute_targets(plan, only=["rol001"])
+    assert leaf.credentials == HttpsCredentials("netops", "made for a test", tmp_path / "ca.pem")
+    assert "made for a test" not in repr(leaf)
+    assert set(leaf.neighbours.values()) == {"ros001", "ros002"}
+    assert "hostname: rol001" in leaf.config
+    assert untested("cumulus") == "never run on a device"
+    assert untested("frr") == ""
 
 
 def test_a_session_that_does_not_come_back_rolls_back(fabric):

@@ -14,6 +14,7 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from typing import cast
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
@@ -135,7 +136,8 @@ def port_shuts(
         if time.monotonic() > end:
             break
         mac = asset(assets, name, "mgmt_mac")
-        switch = driver(system)(name, address_of(plan, name, "oob"), switch_credentials(plan.site), mgmt_mac=mac)
+        made = driver(system)(name, address_of(plan, name, "oob"), switch_credentials(plan.site), mgmt_mac=mac)
+        switch = cast(Switch, made)  # timed_port_shut is a feature of this driver alone
         try:
             with switch:
                 seen = switch.facts().mgmt_mac

@@ -9,7 +9,7 @@ from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
 from inventory.site.rules import rule
 from inventory.site.sections.software import Scheduler
-from inventory.site.values import SecretReference, Section, Slug, Text
+from inventory.site.values import SecretReference, Section, Slug, Text, absent
 from inventory.site.yaml_source import Problem
 
 
@@ -62,6 +62,21 @@ class SshCredentials(Section):
     )
 
 
+class SwitchCredentials(SshCredentials):
+    """Account on the network operating systems. Those with a REST interface (Cumulus Linux, Arista EOS) take its password too."""
+
+    password: SecretReference | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Reference to the account's password, for compute switches that are configured over HTTPS.",
+    )
+    ca: Text | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Path of the CA certificate (PEM) that signed the switches' TLS certificates; mandatory with `password`.",
+    )
+
+
 class DatabaseCredentials(Section):
     """Account of a daemon in its database."""
 
@@ -103,7 +118,7 @@ class Credentials(Section):
     snmp: SnmpCredentials = Field(description="PDUs and switches.")
     bmc: BmcCredentials = Field(description="BMCs.")
     ssh: SshCredentials = Field(description="Nodes.")
-    switch: SshCredentials = Field(description="Switches.")
+    switch: SwitchCredentials = Field(description="Switches.")
     evidence: EvidenceCredentials = Field(description="Evidence signing.")
     slurmdbd: DatabaseCredentials | None = Field(
         default=None, description="Slurm's accounting daemon in its database; mandatory where scheduler.kind is slurm."
@@ -140,4 +155,20 @@ def ssh_keys_are_files(catalog: Catalog, credentials: Credentials | None) -> Ite
                 f"a reference to {key.split(':')[0]}:",
                 "file:PATH, since OpenSSH reads its key from a file",
                 "write the key's path as file:PATH",
+            )
+
+
+@rule("credentials")
+def switch_password_has_a_ca(catalog: Catalog, credentials: Credentials | None) -> Iterator[Problem]:
+    if credentials is None:
+        return
+    switch = credentials.switch
+    for given, absent_key in (("password", "ca"), ("ca", "password")):
+        if getattr(switch, given) and not getattr(switch, absent_key):
+            yield Problem(
+                ("credentials", "switch", absent_key),
+                MISSING,
+                "",
+                "both `password` and `ca`, or neither: a password is sent only to a switch whose certificate is verified",
+                f"add {absent_key} in credentials.switch",
             )

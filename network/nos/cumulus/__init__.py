@@ -1,1 +1,1 @@
-"""Cumulus Linux, configured through NVUE. Rendered only: there is no driver."""
+"""Cumulus Linux, configured through NVUE: rendering (startup.py) and driver over REST (driver.py). Never run on a device."""

@@ -16,7 +16,6 @@ import re
 import secrets
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +42,7 @@ from network.drivers.errors import (
     WriteRefused,
     compare_identity,
 )
+from network.nos.driver import SwitchFacts
 
 ON_DEVICE = Path(__file__).with_name("on_device.sh").read_text()
 CONNECT_BUDGET_S = 15.0
@@ -75,17 +75,6 @@ class _BgpSummary(TypedDict, total=False):
     """What `show bgp summary json` says, as far as it is read."""
 
     ipv4Unicast: _BgpFamily
-
-
-@dataclass(frozen=True)
-class SwitchFacts:
-    """What a switch says about itself. version: of FRR; ports: {name: (operational state, MTU in bytes)}."""
-
-    hostname: str
-    mgmt_mac: str
-    version: str
-    banner: str
-    ports: dict[str, tuple[str, int]]
 
 
 class Switch:

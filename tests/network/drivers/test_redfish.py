@@ -33,6 +33,7 @@ from network.drivers.errors import (
 )
 from network.drivers.parallel import many
 from network.drivers.redfish import Bmc
+from tests.network.tls import self_signed
 
 V1 = "/redfish/v1"
 UUID = "d9c71cca-32b0-5fa1-8289-5008d84ff583"
@@ -345,27 +346,7 @@ class Service(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A self-signed certificate for 127.0.0.1 and its key, as PEM files."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")])
-    now = datetime.datetime.now(datetime.UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "bmc.pem").write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    (folder / "bmc.key").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return folder / "bmc.pem", folder / "bmc.key"
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import yaml
 from capacity.build import build
 from inventory.site import Site, load_site
 from network import nos, roce
-from network.nos.choose import driver
 from network.nos.cumulus.startup import VERSION, read, render
 from tests.plans import plan_of
 
@@ -228,9 +227,7 @@ def test_queues_without_buffer_pools_are_a_finding():
     assert sorted(f.subject for f in found) == ["fabric.lossless.priority", "fabric.lossless.traffic_class"]
 
 
-def test_the_capability_table_says_that_nothing_ran_and_no_driver_is_there():
+def test_the_capability_table_says_that_nothing_ran():
     table = nos.capabilities("cumulus")
     assert table["run"] == "never run on a device"
     assert not any(feature["exercised"] for feature in table["features"].values())
-    with pytest.raises(ValueError, match="none of frr"):
-        driver("cumulus")

@@ -216,5 +216,5 @@ def test_the_capability_table_says_that_nothing_ran_and_no_driver_is_there():
     table = nos.capabilities("sonic")
     assert table["run"] == "never run on a device"
     assert not any(feature["exercised"] for feature in table["features"].values())
-    with pytest.raises(ValueError, match="none of frr"):
+    with pytest.raises(ValueError, match="none of cumulus, frr"):
         driver("sonic")

@@ -1,0 +1,84 @@
+"""What every network OS's driver can do: the verbs that a push is made of (network/push.py).
+
+    switch = choose.driver("cumulus")("rol001", "10.77.0.13", credentials, mgmt_mac="02:…")
+    switch.connect()
+    if switch.load(config):              # refused by the switch's own check, or the difference
+        switch.commit(confirm_s=40)      # applied; the switch falls back by itself after 40 s ...
+        switch.confirm()                 # ... unless this call arrives; saved for the next boot
+    switch.close()
+
+Every method raises only DeviceErrors (network/drivers/errors.py). `PushRefused` means that nothing was changed, and
+`PushRolledBack` that the earlier configuration is back.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+
+@dataclass(frozen=True)
+class SwitchFacts:
+    """What a switch says about itself. version: of its network OS; ports: {name: (operational state, MTU in bytes)}."""
+
+    hostname: str
+    mgmt_mac: str
+    version: str
+    banner: str
+    ports: dict[str, tuple[str, int]]
+
+
+class Driver(Protocol):
+    """One switch. `name` appears in errors."""
+
+    name: str
+
+    def __enter__(self) -> Self:
+        """The driver, connected."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+
+    def connect(self) -> None:
+        """Open a new connection; an open one is closed first."""
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+
+    def facts(self) -> SwitchFacts:
+        """Host name, management MAC, software version, login banner and ports."""
+
+    def get(self) -> str:
+        """The running configuration."""
+
+    def compare(self, config: str) -> str:
+        """What would change: one '- line' or '+ line' each; '' when the switch runs this configuration."""
+
+    def neighbours(self) -> dict[str, str]:
+        """{port or address: BGP state} of every configured IPv4 unicast neighbour; 'Established' where the session is up."""
+
+    def saved(self) -> bool:
+        """Whether the configuration for the next boot is the running one."""
+
+    def load(self, config: str) -> str:
+        """Stage a configuration, let the switch check it, and return the difference as `compare` does."""
+
+    def commit(self, confirm_s: int) -> None:
+        """Apply what `load` staged. Unless `confirm` comes within confirm_s seconds, the switch goes back by itself."""
+
+    def confirm(self) -> None:
+        """Keep the applied configuration and save it."""
+
+    def save(self) -> None:
+        """Save the running configuration for the next boot."""
+
+    def rollback(self) -> None:
+        """Go back to the configuration before `commit` and check that it is there. Raises PushIncomplete otherwise."""
+
+    def runs_previous(self) -> bool:
+        """Whether the switch is back at the configuration before the last `commit`."""
+
+
+class Make(Protocol):
+    """How a driver is made; `credentials` are of the kind that its class takes, `mgmt_mac` is compared before a write."""
+
+    def __call__(self, name: str, address: str, credentials: Any, *, mgmt_mac: str = "") -> Driver:
+        """The driver of one switch, not yet connected."""
