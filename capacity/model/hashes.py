@@ -6,11 +6,12 @@ import pandas as pd
 
 from capacity.model import frames
 from inventory.delivered.assets import assets_hash
+from inventory.delivered.firmware import bundle_hashes
 from inventory.delivered.gpus import gpus_hash
 from inventory.imports.core import stored
 from inventory.site import Site
 
-DELIVERED = ("assets", "gpus", "import.")
+DELIVERED = ("assets", "gpus", "import.", "firmware.")
 """Hashes, or what they begin with, of what was delivered: no part of the plan's own hash."""
 
 
@@ -34,8 +35,9 @@ def slices(
 
 
 def delivered(site: Site, assets: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, str]:
-    """Hashes of what was delivered: assets, GPUs, imported files."""
+    """Hashes of what was delivered: assets, GPUs, imported files, firmware bundles."""
     files = {f"import.{name}": value for name, value in stored.hashes(site.dir).items()}
+    files |= {f"firmware.{name}": value for name, value in bundle_hashes(site).items()}
     return {"assets": assets_hash(assets), "gpus": gpus_hash(gpus), **files}
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from infra.firmware.rollout import behind, outstanding
+from infra.firmware.rollout import outstanding
 from inventory.delivered.firmware import Bundle, Package, Release
 from network.drivers.errors import DeviceError, DeviceTimeout, Unreachable, UpdateFailed, UpdateGone, WriteRefused
 from network.drivers.redfish import BmcIdentity, FirmwareItem, SystemState
@@ -143,7 +143,7 @@ def _refuse_if_unfit(server: str, doors: Doors, on: bool) -> None:
 
 
 def _install(server: str, package: Package, doors: Doors, say: Say) -> None:
-    before = behind(package, _inventory(doors))
+    before = package.behind(_inventory(doors))
     wanted = package.items(before)
     say(server, f"{package.name}: " + ", ".join(f"{item} {runs} -> {to}" for item, (runs, to) in wanted.items()))
     try:
@@ -189,10 +189,10 @@ def _release(server: str, package: Package, release: Release, doors: Doors, say:
     except UpdateGone:  # a BMC that restarts into its own new version forgets the task
         if not _shows(release, doors, SETTLE_S):
             raise
-    if behind(release, _inventory(doors)):
+    if release.behind(_inventory(doors)):
         _bring_into_effect(server, package, doors, say)
     if not _shows(release, doors, RETURN_S if package.takes_effect in ("at_once", "bmc_reset") else BOOT_S):
-        left = ", ".join(f"{item} {runs}" for item, runs in behind(release, _inventory(doors)).items())
+        left = ", ".join(f"{item} {runs}" for item, runs in release.behind(_inventory(doors)).items())
         raise FlashError(server, "verifying", f"{left} after {package.takes_effect.replace('_', ' ')}")
 
 
@@ -245,7 +245,7 @@ def _shows(release: Release, doors: Doors, budget_s: float) -> bool:
     while True:
         with suppress(Unreachable, DeviceTimeout):
             inventory = _inventory(doors)
-            if not release.absent(inventory) and not behind(release, inventory):
+            if not release.absent(inventory) and not release.behind(inventory):
                 return True
         if time.monotonic() + doors.poll_s > deadline:
             return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from inventory.delivered.firmware import Bundle, Package, Release
+from inventory.delivered.firmware import Bundle, Package
 
 COLUMNS = ("model", "package", "server", "item", "runs", "wanted")
 SHOWN = 5
@@ -33,14 +33,9 @@ class Stage:
     servers: tuple[str, ...]
 
 
-def behind(release: Release, inventory: Mapping[str, str]) -> dict[str, str]:
-    """{item: version that runs} of the items that do not run the release's version."""
-    return {item: runs for item, (runs, wanted) in release.items(inventory).items() if runs != wanted}
-
-
 def outstanding(bundle: Bundle, inventory: Mapping[str, str]) -> list[Outstanding]:
     """The packages that a server with this inventory {item: version} lacks, in the order of installation."""
-    found = [Outstanding(p, behind(p, inventory), tuple(p.absent(inventory))) for p in bundle.packages]
+    found = [Outstanding(p, p.behind(inventory), tuple(p.absent(inventory))) for p in bundle.packages]
     return [one for one in found if one.behind or one.absent]
 
 

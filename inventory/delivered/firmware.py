@@ -10,7 +10,7 @@ of all GPUs. "latest" is no version: two servers flashed on two days would diffe
 
 import fnmatch
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -80,6 +80,10 @@ class Release(Section):
             if (version := next((v for p, v in self.versions.items() if fnmatch.fnmatchcase(item, p)), None))
         }
 
+    def behind(self, inventory: Mapping[str, str]) -> dict[str, str]:
+        """{item: version that runs} of the items that do not run this release's version."""
+        return {item: runs for item, (runs, wanted) in self.items(inventory).items() if runs != wanted}
+
     def absent(self, inventory: Mapping[str, str]) -> list[str]:
         """Patterns that no item of the inventory fits."""
         return [p for p in self.versions if not any(fnmatch.fnmatchcase(item, p) for item in inventory)]
@@ -130,6 +134,25 @@ class Bundle(Section):
                 seen[item] = package.name
         return packages
 
+    def faults(self, inventory: Mapping[str, str], judged: Callable[[Package], bool]) -> list[str]:
+        """What differs between what runs {item: version} and the packages for which `judged` holds, a sentence each."""
+        return [
+            fault
+            for package in self.packages
+            if judged(package)
+            for fault in (
+                *(
+                    f"{item} {runs}, bundle {self.bundle} ({package.name}) has {wanted}"
+                    for item, (runs, wanted) in package.items(inventory).items()
+                    if runs != wanted
+                ),
+                *(
+                    f"the BMC lists no {pattern}, which bundle {self.bundle} ({package.name}) names"
+                    for pattern in package.absent(inventory)
+                ),
+            )
+        ]
+
 
 class BundleError(Exception):
     """What is wrong with the bundles of a site; the message names file, place and way out."""
@@ -145,6 +168,14 @@ def load_bundles(site: Site) -> dict[str, Bundle]:
             raise BundleError(f"{path}: a second bundle of {bundle.model}, as {places[bundle.model]}; keep one of them")
         found[bundle.model], places[bundle.model] = bundle, path
     return found
+
+
+def bundle_hashes(site: Site) -> dict[str, str]:
+    """SHA-256 of each bundle's file, by its name."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((site.dir / FIRMWARE_DIR).glob("*.yaml"))
+    }
 
 
 def read_bundle(path: Path, site: Site) -> Bundle:

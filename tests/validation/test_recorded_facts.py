@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,11 +21,13 @@ from capacity.model import Plan
 from capacity.services.telemetry import load
 from infra.lab import FAULTS
 from inventory.delivered.assets import asset_aliases, load_assets
+from inventory.delivered.firmware import Bundle
 from inventory.site import load_site
 from network.infiniband import subnet
 from tests.plans import plan_of
 from validation import infiniband
 from validation.check import Outcome, check_of, of_the_planned_assets
+from validation.checks import test_bmc, test_gpus
 from validation.checks import test_infiniband as infiniband_checks
 from validation.checks import test_nodes as nodes
 from validation.diagnose import diagnose
@@ -132,6 +134,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "fire_drill": DRILL,
         "second_readings": SecondReadings("none drawn"),
         "installed": {},
+        "bundles": {},
     }
     for check, item, subjects in asked(plan):
         wanted = inspect.signature(check).parameters
@@ -361,3 +364,28 @@ def test_a_file_that_holds_no_facts_is_named(tmp_path, text):
 def test_a_file_of_facts_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FactsError, match=f"{tmp_path / 'none.json'}: recorded facts cannot be read: No such file"):
         Facts.read(tmp_path / "none.json")
+
+
+def bundle(**packages: dict[str, str]) -> Bundle:
+    """A bundle of the lab's GPU nodes, with a package for each name: its items and their versions."""
+    image = {"file": "x.bin", "sha256": "0" * 64}
+    steps = [
+        {"name": name, "image": image, "versions": versions, "takes_effect": "at_once", "budget_min": 1}
+        for name, versions in packages.items()
+    ]
+    return Bundle.model_validate({"bundle": "1.4.1", "model": "lab-gpu-node", "source": "this test", "packages": steps})
+
+
+def test_firmware_of_gpus_and_of_the_rest_is_judged_by_the_bundle_of_the_model(plan: Plan, tmp_path: Path) -> None:
+    facts = read(tmp_path, {})
+    inventory = facts.bmcs["gpu001"].data["firmware"]
+    runs = {"BMC": inventory["BMC"], "BIOS": inventory["BIOS"]}
+    bundles = {"lab-gpu-node": bundle(BMC={"BMC": runs["BMC"]}, BIOS={"BIOS": "9.9"}, HGX={"HGX_FW_GPU_*": "96.00"})}
+    server = test_bmc.test_bmc_is_set_up("gpu001", plan, facts, bundles)
+    assert server.detail == f"BIOS {runs['BIOS']}, bundle 1.4.1 (BIOS) has 9.9"
+    gpus = test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, bundles)
+    assert gpus.detail == "the BMC lists no HGX_FW_GPU_*, which bundle 1.4.1 (HGX) names"
+    assert cast(dict[str, Any], gpus.value)["bundle"] == ["HGX"]
+    same = {"lab-gpu-node": bundle(BMC={"BMC": runs["BMC"]}, BIOS={"BIOS": runs["BIOS"]})}
+    assert test_bmc.test_bmc_is_set_up("gpu001", plan, facts, same).passed
+    assert test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, same).passed

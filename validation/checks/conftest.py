@@ -17,6 +17,7 @@ from capacity.services import telemetry
 from capacity.services.boot import record
 from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered.assets import load_assets
+from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.findings import Finding
 from inventory.site import Site
 from network.drivers import answers
@@ -111,6 +112,12 @@ def installed(out_folder: Path) -> dict[str, record.Installed]:
     """Servers that were installed over the network, as their record says; {} where there is none."""
     path = out_folder / record.FILE
     return record.from_text(path.read_text(encoding="utf-8"), str(path)) if path.exists() else {}
+
+
+@pytest.fixture(scope="session")
+def bundles(site: Site) -> dict[str, Bundle]:
+    """Firmware bundles of the site by model of server; {} where it has none."""
+    return load_bundles(site)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,11 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
+from collections.abc import Mapping
+
 from capacity.model import Plan
+from inventory.delivered.firmware import Bundle
 from validation import access, readings
+from validation.bundles import firmware_faults, of_gpus
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
@@ -25,8 +29,19 @@ def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identif
     )
 
 
-@check("S017.applied", inputs=("assets", "site.credentials", "site.addressing", "site.versions", "site.validation"))
-def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
+@check(
+    "S017.applied",
+    inputs=(
+        "assets",
+        "site.credentials",
+        "site.addressing",
+        "site.versions",
+        "site.validation",
+        "frame.devices",
+        "firmware.*",
+    ),
+)
+def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[str, Bundle]) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
@@ -51,6 +66,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts) -> Outcome:
             if pin and data["identity"]["bmc_firmware"] != pin
             else []
         ),
+        *firmware_faults(plan, subject, bmc.data["firmware"], bundles, lambda package: not of_gpus(package)),
     ]
     value = {
         "accounts": enabled,

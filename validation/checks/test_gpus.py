@@ -1,16 +1,18 @@
 """GPUs: identity, firmware, links, and the software stack around them, as NVML and the node tell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from capacity.model import Plan
 from inventory.debian import upstream
+from inventory.delivered.firmware import Bundle
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack, nccl_settings
 from network import roce_host
 from validation import access, gpu_health
+from validation.bundles import firmware_faults, of_gpus, packages_of
 from validation.check import Limit, Outcome, check
 from validation.checks.conftest import Sweep
 from validation.collectives import links_of, of_node
@@ -56,8 +58,10 @@ def devices(node: Answer) -> list[dict[str, Any]]:
     return [gpu for gpu in node.data["gpus"]["devices"] if not gpu["error"]]
 
 
-@check("S007.applied", inputs=("site.versions", "site.gpu", "gpus"))
-def test_gpu_firmware_has_pinned_release(subject: str, plan: Plan, facts: Facts) -> Outcome:
+@check("S007.applied", inputs=("site.versions", "site.gpu", "gpus", "frame.devices", "firmware.*"))
+def test_gpu_firmware_has_pinned_release(
+    subject: str, plan: Plan, facts: Facts, bundles: Mapping[str, Bundle]
+) -> Outcome:
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
@@ -67,8 +71,15 @@ def test_gpu_firmware_has_pinned_release(subject: str, plan: Plan, facts: Facts)
     )
     problems = [finding.message for finding in findings_of(plan, facts, subject, ["GPU-FIRMWARE", *GONE])]
     problems += [f"versions.{pin} is not pinned" for pin in gpu_health.FIRMWARE_PINS if pin not in pins]
-    value = {pin: sorted({str(gpu[pin]) for gpu in devices(node)}) for pin in gpu_health.FIRMWARE_PINS}
-    return outcome(node, problems, value, f"{len(devices(node))} GPUs, one firmware: {limit.value}", limit)
+    value: dict[str, Any] = {pin: sorted({str(gpu[pin]) for gpu in devices(node)}) for pin in gpu_health.FIRMWARE_PINS}
+    good, judged = f"{len(devices(node))} GPUs, one firmware: {limit.value}", packages_of(plan, subject, bundles)
+    if judged:
+        bmc = facts.bmcs[subject]
+        problems += [f"its BMC lists no firmware: {bmc.error}"] if bmc.error else []
+        problems += [] if bmc.error else firmware_faults(plan, subject, bmc.data["firmware"], bundles, of_gpus)
+        value["bundle"] = judged
+        good += f"; as in the bundle: {', '.join(judged)}"
+    return outcome(node, problems, value, good, limit)
 
 
 @check("S026.measured", inputs=("site.gpu", "frame.devices", "gpus", "site.versions"))
