@@ -51,8 +51,6 @@ WORKERS = 8
 """A push is mostly the switch's own work; on two cores more threads gain nothing (20 switches: 10.6 s)."""
 NEIGHBOURS_S = 20.0
 """BGP unnumbered over a leaf-spine lab converges in 2.6 to 4.5 s, after a restart in up to 11 s."""
-STAGE_S = 8.0
-"""Allowed per switch between the first apply and the start of judging (measured: 1 to 3 s on a busy machine)."""
 CONFIRM_MARGIN_S = 30.0
 """Added to the rollback timer for the judging itself: a new connection, a diff, the confirmation."""
 POLL_S = 0.3
@@ -167,7 +165,8 @@ def push(
     """Bring every switch to its configuration; one result per target, in their order. Raises nothing per device."""
     runs = [_Run(target, _switch(target, os_name), kept_s) for target in wanted]
     rounds = math.ceil(len(runs) / workers)
-    timer_s = math.ceil(max(neighbours_s, kept_s) + CONFIRM_MARGIN_S + STAGE_S * rounds)
+    stage_s = max((run.switch.apply_s for run in runs), default=0.0)
+    timer_s = math.ceil(max(neighbours_s, kept_s) + CONFIRM_MARGIN_S + stage_s * rounds)
     at_once(runs, lambda run: run.stage(timer_s), workers)
     took = {run.target.name for run in runs if run.armed or run.push.result == "no-change"}
     armed = [run for run in runs if run.armed]

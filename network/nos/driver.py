@@ -30,6 +30,8 @@ class Driver(Protocol):
     """One switch. `name` appears in errors."""
 
     name: str
+    apply_s: float
+    """Allowed per switch between the start of `commit` and the start of judging; the rollback timer is longer by it."""
 
     def __enter__(self) -> Self:
         """The driver, connected."""

@@ -33,6 +33,8 @@ def problem(kind, name):
 class Memory:
     """A switch in memory with the verbs of network.nos.frr.driver.Switch; `fault` makes one verb fail."""
 
+    apply_s = 0.0
+
     def __init__(self, name, log, fault=None, running="", saved=True, sessions=(), after=None):
         self.name, self.log, self.fault, self.running, self.is_saved = name, log, fault or {}, running, saved
         self.sessions, self.before, self.connections = dict.fromkeys(sessions, "Established"), running, 0
@@ -96,7 +98,6 @@ def fabric(monkeypatch):
         made = {name: Memory(name, log, **arguments) for name, arguments in switches.items()}
         monkeypatch.setattr(push_module, "_switch", lambda target, os_name: made[target.name])
         monkeypatch.setattr(push_module, "CONFIRM_MARGIN_S", 0)
-        monkeypatch.setattr(push_module, "STAGE_S", 0)
         first, *others = made
         far = {first: others[:1], **{name: [first] for name in others}}
         wanted = [

@@ -24,6 +24,7 @@ from network import push as push_module
 from network.drivers.credentials import switch_credentials
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
+from network.nos.frr.driver import Switch
 from network.push import Target, preview, push, targets
 from tests.infra.lab.helpers import other_site
 
@@ -111,7 +112,7 @@ def test_another_switch_than_the_planned_one_is_not_written_to(fabric):
 
 def test_a_push_that_shuts_its_own_door_is_undone_by_the_switch(fabric, monkeypatch):
     monkeypatch.setattr(push_module, "CONFIRM_MARGIN_S", 4)
-    monkeypatch.setattr(push_module, "STAGE_S", 4)
+    monkeypatch.setattr(Switch, "apply_s", 4)
     leaf = fabric.targets["leaf01"]
     shut = replace(leaf, config=leaf.config + "interface eth0\n shutdown\nexit\n")
     began = time.monotonic()

@@ -18,7 +18,7 @@ this driver speaks to, certificates, and SNMPv3 users (KEPT).
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -41,6 +41,7 @@ from network.drivers.errors import (
 )
 from network.drivers.https import HttpsDevice
 from network.nos.driver import SwitchFacts
+from network.nos.trees import Tree, difference, laid_over, missing, shown
 
 PORT = 8765
 """NVUE's own HTTPS port (page "NVUE API", section "API Port and Listening Address")."""
@@ -63,9 +64,6 @@ KEPT = (
 """Parts of the tree that stay as they are where the plan says nothing of them."""
 SECRET = frozenset({"password", "hashed-password", "username", "secret"})
 """Keys below which nothing is shown: SNMPv3 passphrases are keys below `username`."""
-HIDDEN = "(not shown)"
-
-Tree = dict[str, Any]
 
 
 class _Issue(TypedDict, total=False):
@@ -91,6 +89,9 @@ class _Neighbour(TypedDict, total=False):
 
 class Switch:
     """One switch with NVUE. `name` appears in errors; `mgmt_mac`, when given, is compared before every write."""
+
+    apply_s = 60.0
+    """No figure of a device is known."""
 
     def __init__(
         self,
@@ -146,12 +147,12 @@ class Switch:
 
     def get(self) -> str:
         """The applied configuration as the text of a startup.yaml; secrets in it are not shown."""
-        return yaml.safe_dump([{"set": _shown(self._applied())}], sort_keys=True, width=120)
+        return yaml.safe_dump([{"set": shown(self._applied(), SECRET)}], sort_keys=True, width=120)
 
     def compare(self, config: str) -> str:
         """What would change: one '- path value' or '+ path value' each; '' when the switch runs this configuration."""
         applied = self._applied()
-        return difference(applied, self._whole(config, applied))
+        return self._difference(applied, self._whole(config, applied))
 
     def neighbours(self) -> dict[str, str]:
         """{port or address: BGP state}; a session that is up is 'Established'."""
@@ -167,7 +168,7 @@ class Switch:
     def saved(self) -> bool:
         """Whether the startup configuration is the applied one."""
         startup = self._tree("read configuration", "", {"rev": "startup", "filled": "false"})
-        return not difference(startup, self._applied())
+        return not self._difference(startup, self._applied())
 
     # ---- writing -----------------------------------------------------------------------------------------------
     def load(self, config: str) -> str:
@@ -197,7 +198,7 @@ class Switch:
         self._changed(operation, *self._ask(operation, "DELETE", "", of_it))
         self._changed(operation, *self._ask(operation, "PATCH", "", of_it, self._wanted))
         staged = self._tree("read configuration", "", {**of_it, "filled": "false"})
-        lacks = missing(self._wanted, staged)
+        lacks = missing(self._wanted, staged, SECRET)
         if lacks:
             raise PushRefused(
                 self.name,
@@ -207,7 +208,7 @@ class Switch:
                 "compare the release of the switch with that of the rendering; nothing was changed",
             )
         self._config, self._wanted = config, staged  # with what NVUE adds by itself
-        return difference(self._before, staged)
+        return self._difference(self._before, staged)
 
     def commit(self, confirm_s: int) -> None:
         """Apply the revision. Unless `confirm` comes within confirm_s seconds, NVUE goes back by itself.
@@ -215,7 +216,7 @@ class Switch:
         Raises PushRefused where somebody else has changed the configuration since `load`, or NVUE's own check refuses the revision.
         """
         operation = "apply configuration"
-        meanwhile = difference(self._before, self._applied())
+        meanwhile = self._difference(self._before, self._applied())
         if meanwhile:
             raise PushRefused(
                 self.name,
@@ -237,7 +238,7 @@ class Switch:
                 f"state {state}: applied at once, without a timer",
                 "compare the switch with the plan; this release takes no confirmation over REST",
             )
-        if difference(self._before, self._applied()):
+        if self._difference(self._before, self._applied()):
             self.rollback()
             raise PushRolledBack(
                 self.name, operation, "the intended configuration", seen, "the earlier configuration is back"
@@ -257,7 +258,7 @@ class Switch:
             raise self._not_waiting(operation)
         self._turn(operation, {"state": "confirm_yes", "auto-prompt": YES})
         self._await(operation, {"applied", "applied_and_saved"}, APPLY_S)
-        if difference(self._applied(), self._wanted):
+        if self._difference(self._applied(), self._wanted):
             raise self._not_waiting(operation)
         if not self.saved():
             self.save()
@@ -286,7 +287,7 @@ class Switch:
         if self._state(self._revision)[0] == WAITING:
             self._turn(operation, {"state": "confirm_fail", "auto-prompt": YES})
         end = time.monotonic() + APPLY_S
-        while remains := difference(self._before, self._applied()):
+        while remains := self._difference(self._before, self._applied()):
             if time.monotonic() > end:
                 raise PushIncomplete(
                     self.name,
@@ -299,7 +300,7 @@ class Switch:
 
     def runs_previous(self) -> bool:
         """Whether the switch is back at the configuration before the last `commit`."""
-        return not difference(self._before, self._applied())
+        return not self._difference(self._before, self._applied())
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _whole(self, config: str, applied: Tree) -> Tree:
@@ -321,7 +322,7 @@ class Switch:
             if found is not None:
                 for key in reversed(keys):
                     found = {key: found}
-                whole = _laid_over(found, whole)
+                whole = laid_over(found, whole)
         return whole
 
     def _applied(self) -> Tree:
@@ -332,6 +333,9 @@ class Switch:
             seen = self.facts().mgmt_mac if self.mgmt_mac else ""
             compare_identity(self.name, {"mgmt_mac": self.mgmt_mac}, {"mgmt_mac": seen})
             self._identity_compared = True
+
+    def _difference(self, before: Tree, after: Tree) -> str:
+        return difference(before, after, SECRET)
 
     def _revisions(self) -> dict[str, _Revision]:
         source = self._source("read revisions")
@@ -439,56 +443,6 @@ class Switch:
 
     def _source(self, operation: str) -> Source:
         return Source(self.name, operation, "check the release of the switch, then run the same command again")
-
-
-def difference(before: Tree, after: Tree) -> str:
-    """'- path value' and '+ path value' of two trees, sorted by path, a value that changes as both."""
-    old, new = set(_leaves(before)), set(_leaves(after))
-    lines = [(path, "-", value) for path, value in old - new] + [(path, "+", value) for path, value in new - old]
-    return "\n".join(dict.fromkeys(f"{sign} {_line(path, value)}" for path, sign, value in sorted(lines)))
-
-
-def missing(wanted: Tree, staged: Tree) -> str:
-    """Lines of `wanted` that `staged` lacks. What the switch adds by itself, below an empty object too, lacks nothing."""
-    found = set(_leaves(staged))
-    paths = {path[:depth] for path, _ in found for depth in range(len(path))}
-    lacks = [
-        (path, value) for path, value in _leaves(wanted) if (path, value) not in found and (value or path not in paths)
-    ]
-    return "\n".join(dict.fromkeys(_line(path, value) for path, value in lacks))
-
-
-def _leaves(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(path, value) of each leaf; an empty object is a leaf without value."""
-    if isinstance(tree, dict) and tree:
-        for key, value in tree.items():
-            yield from _leaves(value, (*path, str(key)))
-    elif tree is not None:
-        yield path, "" if tree == {} else tree if isinstance(tree, str) else json.dumps(tree)
-
-
-def _line(path: tuple[str, ...], value: str) -> str:
-    """A leaf on one line; nothing below a secret key is shown."""
-    secret = next((depth for depth, key in enumerate(path, 1) if key in SECRET), 0)
-    words = [*path[:secret], HIDDEN] if secret else [*path, value]
-    return " ".join(answers.line(word) for word in words if word)
-
-
-def _shown(tree: Any) -> Any:
-    """The tree without what is below secret keys."""
-    if isinstance(tree, dict):
-        return {key: HIDDEN if key in SECRET else _shown(value) for key, value in tree.items()}
-    return tree
-
-
-def _laid_over(below: Any, above: Any) -> Any:
-    """`above`, with what only `below` has."""
-    if isinstance(below, dict) and isinstance(above, dict):
-        return {
-            **below,
-            **{key: _laid_over(below[key], value) if key in below else value for key, value in above.items()},
-        }
-    return above
 
 
 def _part(values: Any, key: str) -> Tree:

@@ -36,6 +36,33 @@ ROUTES, LINKS, PEERS = "PLANNED", "CONNECTED", "FABRIC"
 PORT = re.compile(r"swp([0-9]+)(?:s([0-9]+))?")
 COLOURS = ("green", "yellow", "red")
 PRIORITIES = range(8)
+OWNED = frozenset(
+    {
+        *("BGP_GLOBALS", "BGP_GLOBALS_AF", "BGP_GLOBALS_AF_AGGREGATE_ADDR", "BGP_NEIGHBOR", "BGP_PEER_GROUP"),
+        *("BGP_PEER_GROUP_AF", "PREFIX", "PREFIX_SET", "ROUTE_MAP", "ROUTE_MAP_SET", "ROUTE_REDISTRIBUTE"),
+        *("BUFFER_PG", "BUFFER_POOL", "BUFFER_PORT_EGRESS_PROFILE_LIST", "BUFFER_PORT_INGRESS_PROFILE_LIST"),
+        *("BUFFER_PROFILE", "BUFFER_QUEUE", "CABLE_LENGTH", "DEFAULT_LOSSLESS_BUFFER_PARAMETER"),
+        *(
+            "LOSSLESS_TRAFFIC_PATTERN",
+            "DSCP_TO_TC_MAP",
+            "MAP_PFC_PRIORITY_TO_QUEUE",
+            "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+        ),
+        *(
+            "PFC_WD",
+            "PORT_QOS_MAP",
+            "QUEUE",
+            "SCHEDULER",
+            "TC_TO_PRIORITY_GROUP_MAP",
+            "TC_TO_QUEUE_MAP",
+            "WRED_PROFILE",
+        ),
+        *("DEVICE_METADATA", "INTERFACE", "LOOPBACK_INTERFACE", "PORT", "MGMT_PORT", "MGMT_VRF_CONFIG"),
+        *("DNS_NAMESERVER", "NTP", "NTP_SERVER", "SNMP_AGENT_ADDRESS_CONFIG", "SSH_SERVER", "SYSLOG_SERVER"),
+        *("VLAN", "VLAN_INTERFACE", "VLAN_MEMBER", "PORTCHANNEL", "PORTCHANNEL_INTERFACE", "PORTCHANNEL_MEMBER"),
+    }
+)
+"""Tables whose rows all come from the plan: those that `render` writes, or would write, and layer-2 tables, which it never does."""
 
 Table = dict[str, dict[str, Any]]
 

@@ -1,0 +1,59 @@
+"""SONiC's commands, scripted, for an sshd of this test: `config`, `show`, `vtysh`, `sudo` and `cat` of what is saved.
+
+They keep a switch's state in a folder: running.json, saved.json, checkpoints, and `fault`, whose words say what goes wrong.
+Messages are those of sonic-utilities (config/main.py), as its own tests expect them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+CONFIG = """\
+#!/bin/sh
+fault=$(cat {state}/fault)
+case "$1" in
+checkpoint) cp {state}/running.json "{state}/$2.cp.json"; echo "Checkpoint created successfully." ;;
+delete-checkpoint) rm "{state}/$2.cp.json"; echo "Checkpoint deleted successfully." ;;
+rollback) cp "{state}/$2.cp.json" {state}/running.json; echo "Config rolled back successfully." ;;
+replace)
+    case "$fault" in *refuses*) echo "Failed to replace config due to: Data Loading Failed: mtu 99999" >&2; exit 2 ;; esac
+    if [ "$2" = --dry-run ]; then echo "Config replaced successfully."; exit 0; fi
+    case "$fault" in *half*) echo "Failed to replace config due to: change applier" >&2; exit 2 ;; esac
+    cp "$2" {state}/running.json; echo "Config replaced successfully." ;;
+save) cp {state}/running.json {state}/saved.json ;;
+*) exit 2 ;;
+esac
+"""
+SHOW = """\
+#!/bin/sh
+case "$(cat {state}/fault)" in *slow*) sleep 5 ;; *garbled*) echo 'PORT: {{'; exit 0 ;; esac
+cat {state}/running.json
+"""
+SUDO = """\
+#!/bin/sh
+case "$1 $2" in "cat /etc/sonic/config_db.json") exec cat {state}/saved.json ;; esac
+exec "$@"
+"""
+VTYSH = """\
+#!/bin/sh
+echo '{{"ipv4Unicast": {{"peers": {{"Ethernet8": {{"state": "Established"}}, "Ethernet16": {{"state": "Active"}}}}}}}}'
+"""
+
+
+def install(folder: Path, running: dict[str, Any]) -> Path:
+    """The folder of the switch's state, its commands below `bin`."""
+    state, programs = folder / "switch", folder / "bin"
+    for made in (state, programs, folder / "home"):
+        made.mkdir()
+    for name, text in (("config", CONFIG), ("show", SHOW), ("sudo", SUDO), ("vtysh", VTYSH)):
+        (programs / name).write_text(text.format(state=state))
+        (programs / name).chmod(0o755)
+    for name in ("running.json", "saved.json"):
+        (state / name).write_text(json.dumps(running))
+    (state / "fault").write_text("")
+    return state
+
+
+def environment(folder: Path) -> str:
+    """The line of sshd's configuration with which a login finds these commands, and a home of its own."""
+    return f"SetEnv PATH={folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin HOME={folder / 'home'}"
