@@ -21,7 +21,7 @@ from capacity.build import build
 from capacity.cooling import mechanical
 from capacity.kept import Kept
 from capacity.model import Plan, frames
-from capacity.power.rack import budget
+from capacity.power.rack import breakers, budget
 from capacity.power.upstream import panels
 from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
@@ -31,6 +31,7 @@ from inventory.site import Site, SiteError, loading, whatif
 from inventory.site.effective import SIZES
 from inventory.site.messages import dotted
 from inventory.site.references import Ladder, at
+from inventory.site.sections.power import RACK_USES
 from inventory.site.yaml_source import Problem
 
 MOST_PLANS = 20
@@ -225,6 +226,8 @@ def _asked(
         more = _raised(findings, site)
         for one in findings if supplied in group else ():
             more |= _rung(one, built["supply_loads"].elements, site, more)
+        if supplied in group:
+            more |= _circuits(site, built, findings)
         if more:
             return _of_stage(more, min(map(_number, more))), findings
     return {}, []
@@ -280,12 +283,32 @@ def _rung(one: Finding, elements: pd.DataFrame, site: Site, more: Mapping[str, A
     path = (*key.split("."), rating)
     now = float(at(site.effective.value, path))
     needed = now * one.numbers["worst_kw"] / one.limit
-    values = first_rung(ladder, rating, max(needed, float(more.get(f"{key}.{rating}", 0))), now)
-    return {f"{key}.{name}": value for name, value in values.items()}
+    return ladder.values(first_rung(ladder, rating, max(needed, float(more.get(f"{key}.{rating}", 0))), now))
 
 
-def first_rung(ladder: Ladder, rating: str, needed: float, now: float) -> Mapping[str, float]:
+def _circuits(site: Site, built: stages.Built, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The next breakers, with PDUs that take them, of racks of switches and of storage whose load asks for more; the next PDUs
+    where a bank of outlets asks for more.
+    """
+    use_of, circuits = built["rack_power"].use_of, built["supply_loads"].circuits
+    more: dict[str, Any] = {}
+    uses = circuits["pdu"].map(dict(use_of))
+    overloaded = {use_of.get(one.subject.partition("/")[0]) for one in findings if one.id == "POWER-BANK"}
+    for use in RACK_USES[1:]:
+        ladder = site.effective.ladders.get(f"power.{use}_circuit")
+        fed = circuits[uses == use]
+        if ladder is not None and len(fed):
+            now, needed_a = float(fed["breaker_a"].iloc[0]), breakers.least_a(site, fed)
+            if use in overloaded:
+                model = f"power.{use}_pdu.model"
+                others = [float(rung["breaker_a"]) for rung in ladder.rungs if rung[model] != site.power.pdu_model(use)]
+                needed_a = max(needed_a, min((rating_a for rating_a in others if rating_a > now), default=now))
+            more |= ladder.values(first_rung(ladder, "breaker_a", needed_a, now))
+    return more
+
+
+def first_rung(ladder: Ladder, rating: str, needed: float, now: float) -> Mapping[str, Any]:
     """The first rung of at least `needed`, the last one where none is so large; {} where that is what stands there now."""
-    fitting = [rung for rung in ladder.rungs if rung[rating] >= needed - 1e-9]
+    fitting = [rung for rung in ladder.rungs if float(rung[rating]) >= needed - 1e-9]
     best = fitting[0] if fitting else ladder.rungs[-1]
-    return best if best[rating] > now else {}
+    return best if float(best[rating]) > now else {}

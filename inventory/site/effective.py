@@ -114,9 +114,7 @@ class Effective:
 
     def sized(self) -> frozenset[Path]:
         """Paths of the sizes that are worked out because the file does not state them."""
-        rungs = {
-            (*key.split("."), name) for key, ladder in self.ladders.items() for rung in ladder.rungs for name in rung
-        }
+        rungs = {path for ladder in self.ladders.values() for path in ladder.paths()}
         return frozenset(tuple(key.split(".")) for key in self.open) | rungs
 
 
@@ -174,9 +172,7 @@ def _frozen(made: Effective, accepted: Mapping[Path, AcceptedValue], computed: V
     kept = {messages.dotted(path) for path in accepted} - set(GROW)
     made.open = tuple(key for key in made.open if key not in kept)
     made.ladders = {
-        key: ladder
-        for key, ladder in made.ladders.items()
-        if not any(f"{key}.{name}" in kept for rung in ladder.rungs for name in rung)
+        key: ladder for key, ladder in made.ladders.items() if kept.isdisjoint(map(messages.dotted, ladder.paths()))
     }
     made.superseded, made.restated = superseded, restated
 
@@ -542,17 +538,33 @@ def _sizes(made: Effective, computed: Values, base: Joined) -> None:
         made.origins[path] = Origin("computed", size.how)
     ladders = {}
     for key, ladder in base.ladders().items():
-        path = tuple(key.split("."))
-        names = [(*path, name) for rung in ladder.rungs for name in rung]
-        if any((origin := made.origins.get(name)) and origin.kind == "given" for name in names):
+        stated = {path for path in ladder.paths() if _given(made, path)}
+        if ladder.yields_to and (stated or any(_given(made, tuple(one.split("."))) for one in ladder.yields_to)):
+            for unstated in set(ladder.paths()) - stated:
+                made.value = _without_section(made.value, unstated)
+                made.origins.pop(unstated, None)
+            continue
+        if stated:
             continue
         ladders[key] = ladder
-        for name in dict.fromkeys(names):
-            dotted = ".".join(name)
-            made.origins[name] = Origin("computed", f"the smallest that carries its load: {ladder.source}")
+        for rung_path in ladder.paths():
+            dotted = messages.dotted(rung_path)
+            made.origins[rung_path] = Origin("computed", f"the smallest that carries its load: {ladder.source}")
             if dotted in computed:
-                made.value = _put(made.value, name, computed[dotted])
+                made.value = _put(made.value, rung_path, computed[dotted])
     made.open, made.ladders = tuple(open_), ladders
+
+
+def _given(made: Effective, path: Path) -> bool:
+    """Whether the file states the value at a path, or drops it."""
+    origin = made.origins.get(path)
+    return at(made.value, path) is None if origin is None else origin.kind == "given"
+
+
+def _without_section(value: Any, path: Path) -> Any:
+    """Nested values without one of them, and without its section where that held nothing else."""
+    rest = without(value, path)
+    return rest if at(rest, path[:-1]) else without(rest, path[:-1])
 
 
 def _put(value: Any, path: Path, new: Any) -> Any:

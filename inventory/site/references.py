@@ -56,11 +56,29 @@ class Span(_Data):
 
 
 class Ladder(_Data):
-    """The sizes in which equipment is made, smallest first: values below `key` that change together."""
+    """The sizes in which equipment is made, smallest first: values that change together.
+
+    ``rungs``  values by their names below `key`; a name with dots is a whole key
+    ``yields_to``  keys of which the file states one, or one of the ladder's own, where the site does without the values of this
+                   ladder: they have defaults that follow from those keys
+    """
 
     key: str
     source: str = Field(min_length=1)
-    rungs: tuple[Mapping[str, float], ...] = Field(min_length=1)
+    rungs: tuple[Mapping[str, float | str], ...] = Field(min_length=1)
+    yields_to: tuple[str, ...] = ()
+
+    def full_key(self, name: str) -> str:
+        """The whole key of a name of a rung."""
+        return name if "." in name else f"{self.key}.{name}"
+
+    def values(self, rung: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a rung by their whole keys."""
+        return {self.full_key(name): value for name, value in rung.items()}
+
+    def paths(self) -> tuple[Path, ...]:
+        """Paths of the values."""
+        return tuple(dict.fromkeys(tuple(key.split(".")) for rung in self.rungs for key in self.values(rung)))
 
 
 class Offer(_Data):

@@ -3,7 +3,8 @@
 They are no keys of the site file, so that `test_sizes` cannot lower them. UPS blocks may stand there already, and the plan of one
 less judges them; the others are held against a calculation of their own. Not held here:
 
-- Circuits and PDUs of a rack follow from choices (`power.feeds`, `power.rack_pdu.per_feed`), as servers of a rack do.
+- Circuits and PDUs of a rack follow from choices (`power.feeds`, `power.rack_pdu.per_feed`), as servers of a rack do. How
+  large those of racks of switches and storage are is a size (`test_sizes`).
 - Transformers: each UPS block has a board and a transformer of its own, and so have the boards of the cooling. Their number
   follows, their rating is a size (`test_sizes`).
 """

@@ -71,7 +71,7 @@ def test_the_calculation_by_hand_leaves_out_no_kind_of_device(name: str) -> None
         "service nodes": {"generic-service-node-2u"},
         "storage": {"lustre-flash-2u24"},
         "metadata servers": {"metadata-server-2u"},
-        "rack PDUs": {"rack-pdu-60a-415v"},
+        "rack PDUs": {"rack-pdu-60a-415v", "rack-pdu-30a-415v"},
         "management switches": {"nvidia-sn2201"},
     }
     assert {what: count for what, count in counted.items() if what in of} == {

@@ -32,9 +32,9 @@ REDUNDANT = ("inband.leaves", "inband.spines")
 """Of these two stand in any case: the second carries what the first loses."""
 
 
-SIZED_BY = ("SPACE-RPP", "INBAND-OVERSUBSCRIBED", "INBAND-SPINE")
-"""Findings that are no errors, and that sizes are worked out by all the same: panels at the head of their row, and an in-band
-network that carries its storage also after the loss of a spine."""
+SIZED_BY = ("SPACE-RPP", "INBAND-OVERSUBSCRIBED", "INBAND-SPINE", "POWER-PDU-LOAD")
+"""Findings that are no errors, and that sizes are worked out by all the same: panels at the head of their row, an in-band
+network that carries its storage also after the loss of a spine, and circuits that are loaded to the share of `limits`."""
 
 
 def errors(plan: Plan) -> set[tuple[str, str]]:
@@ -56,10 +56,10 @@ def smaller(site: Site) -> dict[str, dict[str, Any]]:
         if key in known and known[key] > least:
             found[key] = {**known, key: known[key] - 1}
     for key, ladder in site.effective.ladders.items():
-        rung = {name: known[f"{key}.{name}"] for name in ladder.rungs[0]}
+        rung = {name: known[ladder.full_key(name)] for name in ladder.rungs[0]}
         n = [dict(one) for one in ladder.rungs].index(rung)
         if n:
-            found[key] = {**known, **{f"{key}.{name}": value for name, value in ladder.rungs[n - 1].items()}}
+            found[key] = {**known, **ladder.values(ladder.rungs[n - 1])}
     firm = "electrical.utility.firm_mva"
     if firm in known:
         found[firm] = {**known, firm: round(known[firm] - 0.01, 2)}
@@ -261,3 +261,28 @@ def problems_of_sizes(site: Site) -> tuple[Problem, ...]:
     except SiteError as error:
         return error.problems
     return ()
+
+
+def circuits_of(text: str) -> tuple[Any, ...]:
+    """Breakers and PDUs of racks of switches and storage of a first site with these lines."""
+    power = complete(parse_site(f"{text_of('h100')}{text}")).power
+    return tuple(
+        (power.circuit(f"{use}_circuit").breaker_a, power.pdu_model(use)) for use in ("rack", "network", "storage")
+    )
+
+
+def test_racks_of_switches_and_storage_have_the_lightest_circuits_that_carry_them() -> None:
+    large, light = (60, "rack-pdu-60a-415v"), (30, "rack-pdu-30a-415v")
+    assert circuits_of("") == (large, light, (20, "rack-pdu-30a-415v"))
+
+
+@pytest.mark.parametrize(
+    ("power", "network"),
+    [
+        ("{network_circuit: {breaker_a: 40}}", (40, "rack-pdu-60a-415v")),  # its PDUs are those of the other racks
+        ("{network_circuit: null}", (60, "rack-pdu-60a-415v")),
+        ("{rack_pdu: {model: rack-pdu-60a-415v}}", (60, "rack-pdu-60a-415v")),
+    ],
+)
+def test_circuits_and_pdus_that_the_file_states_are_kept(power: str, network: tuple[int, str]) -> None:
+    assert circuits_of(f"power: {power}\n")[1] == network

@@ -120,8 +120,7 @@ def check(
     known = replace(ways(site, catalog), tried=tried)
     usable = circuits["usable_kw"].to_numpy(dtype=np.float64)
     over = circuits["worst_kw"] > usable + 1e-6
-    by_kw = circuits["breaker_a"] * circuits["worst_kw"] / np.maximum(usable, 1e-9)
-    need_a = np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
+    need_a = _needed_a(site, circuits)
     kinds = circuits["pdu"].str.split("-").str[0]
     models = circuits["pdu"].map(dict(model_of))
     circuits = circuits.assign(kind=kinds, model=models, need_a=need_a.groupby(circuits["circuit_of"]).transform("max"))
@@ -130,8 +129,25 @@ def check(
         *_check_lines(site, circuits[~over].reset_index(drop=True), known, between_lines),
         *_check_share(site, circuits, known),
         *_check_size(site),
-        *_check_light(site, circuits.assign(use=circuits["pdu"].map(dict(use_of)), own_a=need_a)),
+        *_check_light(site, circuits.assign(use=circuits["pdu"].map(dict(use_of)))),
     ]
+
+
+def _needed_a(site: Site, circuits: pd.DataFrame) -> pd.Series:
+    """Rating that the breaker of each circuit needs for its whole load and its fullest line in the worst state, amperes."""
+    usable = np.maximum(circuits["usable_kw"].to_numpy(dtype=np.float64), 1e-9)
+    by_kw = circuits["breaker_a"] * circuits["worst_kw"] / usable
+    return np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
+
+
+def least_a(site: Site, circuits: pd.DataFrame) -> float:
+    """Rating that the breakers of these circuits need, amperes: also for the share that the site allows (limits.pdu_load_pct)."""
+    needed_a, share = float(_needed_a(site, circuits).max()), site.limits.get("pdu_load_pct")
+    if share is None:
+        return needed_a
+    usable = np.maximum(circuits["usable_kw"].to_numpy(dtype=np.float64), 1e-9)
+    loaded_a = float((circuits["breaker_a"] * circuits["load_kw"] / usable).max())
+    return max(needed_a, loaded_a / (share.value / 100))
 
 
 def _check_load(site: Site, circuits: pd.DataFrame, known: Ways) -> list[Finding]:
@@ -252,17 +268,13 @@ def _check_size(site: Site) -> list[Finding]:
 
 def _check_light(site: Site, circuits: pd.DataFrame) -> list[Finding]:
     """POWER-CIRCUIT-LIGHT: racks of switches or storage behind breakers of twice what their worst circuit needs, or more."""
-    power, found, share = site.power, [], site.limits.get("pdu_load_pct")
+    power, found = site.power, []
     for use in RACK_USES[1:]:
         fed = circuits[circuits["use"] == use]
         if fed.empty:
             continue
         breaker_a = float(fed["breaker_a"].iloc[0])
-        needed_a = float(fed["own_a"].max())
-        if share is not None:
-            loaded = float((fed["load_kw"] / fed["usable_kw"]).max())
-            needed_a = max(needed_a, breaker_a * loaded / (share.value / 100))
-        least = next_rating_a(power.code, needed_a)
+        least = next_rating_a(power.code, least_a(site, fed))
         if LIGHT * least > breaker_a:
             continue
         found.append(
