@@ -139,7 +139,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
     }
     ports = _ports(plan, names, by_network.get(rails.RAIL, {}))
     limit = site.limits.get("bfd_detect_s")
-    parents = _parents(plan.catalog.device(site.fabric.switch_model).data_port_names())
+    parents = breakouts(plan.catalog.device(site.fabric.switch_model).data_port_names())
     management = {device: (port, address) for (device, port), address in by_network.get("oob", {}).items()}
     made: dict[str, SwitchConfig] = {}
     if split.units < 1:
@@ -233,7 +233,7 @@ def _ports(plan: Plan, names: list[str], addresses: Mapping[tuple[str, str], str
     return made
 
 
-def _parents(names: list[str]) -> dict[str, int]:
+def breakouts(names: list[str]) -> dict[str, int]:
     """{cage port: number of ports that it is split into}, from names like swp1s0; empty for whole ports."""
     found: dict[str, int] = {}
     for name in names:

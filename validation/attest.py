@@ -68,7 +68,6 @@ class Signing:
 def template(register: Register, site: Site, item_id: str, subjects: Sequence[str]) -> str:
     """An empty form for an attested item, with a word on each field. AttestError if the item is not attested."""
     item = _attested(register, item_id)
-    step = register.steps[item.step]
     hints = {
         "name": "your name",
         "role": f"one of: {', '.join(item.signers)}",
@@ -79,7 +78,7 @@ def template(register: Register, site: Site, item_id: str, subjects: Sequence[st
         "expiry": "last day on which this still holds, YYYY-MM-DD",
     }
     lines = [
-        f"# {item.id}: {step.title}",
+        f"# {item.id}: {register.title(item, site)}",
         f"# signed by {', then '.join(item.signers_on(site))}, each with another person's key",
         f"item: {item.id}",
         f"subjects: [{', '.join(subjects)}]",

@@ -173,6 +173,9 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     for name, answer in facts.bmcs.items():
         if not answer.error:
             seen.append((name, {key: answer.data["identity"][key] for key in ("serial", "uuid")}))
+    for name, answer in facts.agents.items():
+        if not answer.error and answer.data["serial"]:
+            seen.append((name, {"serial": answer.data["serial"]}))
     for name, answer in facts.switches.items():
         if not answer.error:
             seen.append((name, {"mgmt_mac": answer.data["mgmt_mac"]}))
@@ -191,7 +194,7 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
 def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
     """Devices that did not answer; a server whose BMC and system are both silent is one finding."""
     known, found = set(explained), []
-    for answers in (facts.pdus, facts.bmcs, facts.switches, facts.nodes):
+    for answers in (facts.pdus, facts.bmcs, facts.switches, facts.agents, facts.nodes):
         for name, answer in answers.items():
             if answer.error and name not in known:
                 known.add(name)
@@ -211,7 +214,7 @@ def _no_answer(answer: Answer) -> Finding:
 
 
 def _asked(facts: Facts) -> set[str]:
-    return {*facts.bmcs, *facts.switches, *facts.nodes}
+    return {*facts.bmcs, *facts.switches, *facts.agents, *facts.nodes}
 
 
 def _judged_devices(plan: Plan, facts: Facts) -> set[str]:

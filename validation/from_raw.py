@@ -22,6 +22,7 @@ from capacity.model import Plan
 from capacity.storage.load import checkpoint_load
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
+from network.drivers.switch_agent import software
 from validation import burn_in, readings
 from validation import training_story as story
 from validation.collectives import links_of, of_node
@@ -253,7 +254,11 @@ def _supplies(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _version(raw: bytes, subject: str, plan: Plan) -> Again:
-    seen, pin = _data(raw, subject)["version"], plan.site.versions.get(plan.site.inband.nos)
+    said, compute = _data(raw, subject), plan.site.fabric.nos
+    if "sys_descr" in said and compute:  # the answer of a compute switch's SNMP agent
+        seen, pin = software(compute, said["sys_descr"]), plan.site.versions.get(compute)
+    else:
+        seen, pin = said["version"], plan.site.versions.get(plan.site.inband.nos)
     return Again(seen, [] if seen == pin else [f"runs {seen}, pinned {pin}"])
 
 

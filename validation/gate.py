@@ -39,7 +39,7 @@ from validation.gate_report import NOT_JUDGED, broken_json, print_verdict, rende
 from validation.gate_report import as_json as verdict_json
 from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
-from validation.program import checked_items, part_of
+from validation.program import checks_of_items, part_of
 from validation.register import load_register
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
@@ -218,7 +218,7 @@ def _judged(
             asset_ids=asset_aliases(load_assets(site), plan.gpus),
             today=today,
             host_keys=pinned_host_keys(plan),
-            checked=checked_items(),
+            checked=checks_of_items(),
             from_raw=Reader(plan, evidence),
         )
     if why:

@@ -17,6 +17,7 @@ import re
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from inventory.paths import repo_root
@@ -43,7 +44,6 @@ _ELSEWHERE = re.compile(r"""["']([\w-]+)["']\s*/\s*["']([\w.-]+\.\w+)["']""")
 _WORD = re.compile(r"\w+")
 ANNOTATION = 60
 """Characters of a text in which names are looked for: a type between quotes, or the name of a fixture. Longer ones are prose."""
-_CLAIM = re.compile(r"""@check\(\s*["'](S\d{3}\.[a-z]+)["']""")
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,23 @@ def _source(node: ast.stmt, lines: Sequence[str], wanted: Collection[str]) -> st
 
 
 @functools.cache
+def checks_of_items() -> Mapping[str, tuple[str, ...]]:
+    """The items of the register that a shipped check file claims, read from its source, each with the selectors that its checks
+    are limited to; none: all subjects of the item.
+    """
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for name in check_files():
+        for node in ast.parse((repo_root() / name).read_text(encoding="utf-8")).body:
+            for call in getattr(node, "decorator_list", ()):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check":
+                    only = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "only"]
+                    found.setdefault(ast.literal_eval(call.args[0]), []).append(*only or [()])
+    return {item: () if () in only else tuple(dict.fromkeys(chain(*only))) for item, only in found.items()}
+
+
 def checked_items() -> frozenset[str]:
-    """The items of the register that a shipped check file claims, read from its source."""
-    found = (_CLAIM.findall((repo_root() / name).read_text(encoding="utf-8")) for name in check_files())
-    return frozenset(item for items in found for item in items)
+    """The items of the register that a shipped check file claims."""
+    return frozenset(checks_of_items())
 
 
 def digest_of(files: Mapping[str, str]) -> str:

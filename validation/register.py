@@ -11,7 +11,7 @@ Pure: reads only ``steps.yaml``, once. The groups of steps are those of inventor
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -135,7 +135,7 @@ class FewerChannels:
 
 @dataclass(frozen=True)
 class Step:
-    """One commissioning step."""
+    """One commissioning step. ``title_on`` has its title on sites where another condition of ``applies`` holds."""
 
     id: str
     title: str
@@ -143,6 +143,7 @@ class Step:
     folder: str
     applies: str
     group: str
+    title_on: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,12 @@ class Register:
         """Names of the assets that one selector picks from the plan; KeyError for an unknown selector."""
         return _select(self.selectors[selector], plan)
 
+    def title(self, item: Item, site: Site) -> str:
+        """The title of an item's step in the words of this site: a RoCE site has no UFM."""
+        step = self.steps[item.step]
+        said = (step.title_on[name] for name in step.title_on if any(_holds(one, site) for one in self.applies[name]))
+        return next(said, step.title)
+
     def not_applicable(self, item: Item, site: Site) -> str | None:
         """Why the item does not apply to the site, naming the site key that causes it; None if it does."""
         conditions = self.applies[self.steps[item.step].applies]
@@ -256,12 +263,21 @@ def parse_register(data: Mapping[str, Any]) -> Register:
     steps: dict[str, Step] = {}
     items: dict[str, Item] = {}
     for raw in data["steps"]:
-        step = Step(*(str(raw[key]) for key in ("id", "title", "phase", "folder", "applies", "group")))
+        step = Step(
+            str(raw["id"]),
+            str(raw["title"]),
+            str(raw["phase"]),
+            str(raw["folder"]),
+            str(raw["applies"]),
+            str(raw["group"]),
+            dict(raw.get("title_on", {})),
+        )
         if step.id in steps:
             raise RegisterError(f"step {step.id} is listed twice")
         _known([step.group], GROUPS, f"step {step.id}: group")
         _known([step.phase], data["phases"], f"step {step.id}: phase")
         _known([step.applies], applies, f"step {step.id}: applies")
+        _known(step.title_on, applies, f"step {step.id}: title_on")
         steps[step.id] = step
         for position, entry in enumerate(raw["items"]):
             item = _item(data, step, position, entry)

@@ -57,6 +57,7 @@ APPROVAL_ITEM = "S195.attested"
 SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 SHOWN_CHANGES = 12
+SHOWN_UNASKED = 3
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -127,7 +128,7 @@ def judge(
     asset_ids: Mapping[str, Iterable[str]] | None = None,
     today: Frozen | None = None,
     host_keys: Mapping[str, frozenset[str]] | None = None,
-    checked: frozenset[str] | None = None,
+    checked: Mapping[str, Sequence[str]] | None = None,
     from_raw: rejudge.FromRaw | None = None,
 ) -> Verdict:
     """The verdict on a site. Pure. ValueError names the line of a freeze that is none.
@@ -137,11 +138,12 @@ def judge(
 
     ``asset_ids`` gives, per device, the identifiers (serial, UUID, MAC, GUID) that the inventory holds today; evidence
     that met another one there is stale, because the device has been replaced since. ``host_keys`` gives, per device, the
-    host keys that were pinned (channels.Ledger). ``checked`` are the items that a check can prove, None: not known.
+    host keys that were pinned (channels.Ledger). ``checked`` are the items that a check can prove, each with the
+    selectors that its checks are limited to (none: all subjects); None: not known.
     ``from_raw`` computes values again from raw outputs (from_raw.Reader); None: they are not.
     """
     bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
-    bench = replace(bench, from_raw=from_raw)
+    bench = replace(bench, from_raw=from_raw, checked=checked)
     valid = bench.waivers
     decided = _decisive(bench, contents)
     judged = {item.id: _judge_item(bench, item, decided.latest) for item in register.items.values()}
@@ -194,13 +196,14 @@ def judge(
         fewer_channels=tuple(
             (one, tuple(bench.selected[one.select])) for one in register.fewer_channels if bench.selected[one.select]
         ),
-        no_check=() if checked is None else tuple(i.item for i in items if _without_check(i, checked)),
+        no_check=tuple(i.item for i in items if i.status == "missing" and not _can_ask(bench, i)),
     )
 
 
-def _without_check(item: ItemVerdict, checked: frozenset[str]) -> bool:
-    """Whether an item is missing because no check can prove it yet; what people sign needs none."""
-    return item.status == "missing" and item.kind != "attested" and item.item not in checked | {GATE_ITEM}
+def _can_ask(bench: "_Bench", item: ItemVerdict) -> bool:
+    """Whether a check asks any of the subjects of a missing item."""
+    lacking = [one.subject for one in item.subjects if one.status == "missing"]
+    return not lacking or len(bench.unasked(item, lacking)) < len(lacking)
 
 
 def _ledger(
@@ -311,6 +314,18 @@ class _Bench:
     from_raw: rejudge.FromRaw | None = None
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why records that pass came before what their group comes after; empty in a rehearsal."""
+    checked: Mapping[str, Sequence[str]] | None = None
+
+    def unasked(self, item: "Item | ItemVerdict", subjects: Sequence[str]) -> list[str]:
+        """Those of an item's subjects that no check asks; what people sign needs none."""
+        name = item.id if isinstance(item, Item) else item.item
+        if self.checked is None or item.kind == "attested" or name == GATE_ITEM:
+            return []
+        if name not in self.checked:
+            return list(subjects)
+        only = self.checked[name]
+        able = {one for selector in only for one in self.selected[selector]}
+        return [one for one in subjects if only and one not in able]
 
     def subjects(self, item: Item, *, lab: bool) -> list[str]:
         return self.register.subjects(item, self.plan, lab=lab, selected=self.selected)
@@ -468,7 +483,7 @@ def _clock_notices(contents: Contents, now: datetime) -> list[str]:
 
 def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry | Begun]) -> ItemVerdict:
     def verdict(status: Status, detail: str, subjects: Sequence[SubjectVerdict] = ()) -> ItemVerdict:
-        title = bench.register.steps[item.step].title
+        title = bench.register.title(item, bench.plan.site)
         return ItemVerdict(item.id, item.step, item.kind, item.group, title, status, detail, subjects=tuple(subjects))
 
     if reason := bench.register.not_applicable(item, bench.plan.site):
@@ -505,7 +520,18 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     if worst.status != "pass":
         others = f" (and {alike - 1} more of {len(subjects)})" if alike > 1 else f" (of {len(subjects)})"
         detail = f"{worst.subject}: {worst.detail}" + (others if len(subjects) > 1 else "")
+        detail += _nobody_asks(
+            bench.unasked(item, [s.subject for s in subjects if s.status == worst.status == "missing"])
+        )
     return verdict(worst.status, detail, subjects)
+
+
+def _nobody_asks(subjects: Sequence[str]) -> str:
+    """Words on subjects that no check asks."""
+    if not subjects:
+        return ""
+    more = f" and {len(subjects) - SHOWN_UNASKED} more" if len(subjects) > SHOWN_UNASKED else ""
+    return f"; no check asks {', '.join(subjects[:SHOWN_UNASKED])}{more} yet"
 
 
 def _partial(bench: _Bench, item: Item) -> bool:

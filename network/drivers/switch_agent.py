@@ -3,8 +3,12 @@
     seen = SwitchAgent("10.77.0.13", credentials, name="leaf01").chassis()
     seen["serial"]       # '' where the agent has none
 
+    software("cumulus", seen["sys_descr"])    # "5.9.1"; '' where the words are of another system
+
 It is a way to the switch beside SSH: the ledger of channels counts it apart. Failures are DeviceErrors (errors.py).
 """
+
+import re
 
 from typing_extensions import TypedDict
 
@@ -25,12 +29,28 @@ CHASSIS = 3
 """IANA-ENTITY-MIB PhysicalClass chassis(3)."""
 
 
+SOFTWARE = {
+    "cumulus": re.compile(r"Cumulus[- ]Linux ([0-9][\w.+~-]{0,63})"),
+    "eos": re.compile(r"Arista Networks EOS version ([0-9][\w.+~-]{0,63}) "),
+    "sonic": re.compile(r"SONiC Software Version: SONiC\.([\w.+~-]{1,96})"),
+}
+"""Where the version stands in sysDescr, by network OS: "Cumulus-Linux 5.3.0 (Linux Kernel ...)" and "Arista Networks EOS version
+4.20.7M running on ..." as printed in published walks of such switches; SONiC's is written by sysDescr_pass.py of docker-snmp
+(sonic-net/sonic-buildimage), "SONiC Software Version: SONiC.202311.1-8c08d87 - HwSku: ..."."""
+
+
 class Chassis(TypedDict):
     """A switch by its agent. `sys_descr` is what evidence is classified by."""
 
     sys_descr: Line
     serial: Line
     model: Line
+
+
+def software(nos: str, sys_descr: str) -> str:
+    """The version of a network OS in the words of its agent; '' where they are not of that system."""
+    found = SOFTWARE[nos].search(sys_descr)
+    return found[1] if found else ""
 
 
 class SwitchAgent(Agent):

@@ -22,6 +22,7 @@ from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
 from inventory.site.yaml_source import Path as KeyPath
+from tests.plans import plan_of
 from tests.validation.bench import (
     ASSETS,
     DIGEST,
@@ -45,7 +46,7 @@ from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
 from validation.limits import limit_inputs
-from validation.program import checked_items
+from validation.program import checks_of_items
 from validation.register import Register, load_register
 from validation.training_story import tell
 from validation.verdict import CLOSED, ItemVerdict, Verdict, approved
@@ -249,16 +250,40 @@ def test_a_record_about_a_device_that_it_did_not_touch_is_unproven(
 
 
 def test_what_no_check_can_prove_is_listed_apart(register: Register, real_site: Site) -> None:
-    checked = checked_items()
-    assert {"S062.measured", "S084.applied"} <= checked
-    assert checked <= set(register.items)
+    checked = checks_of_items()
+    assert {"S062.measured", "S084.applied"} <= set(checked)
+    assert set(checked) <= set(register.items)
     verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW, checked=checked)
     split = as_json(verdict)["missing"]
     assert "S062.measured" in split["evidence"]
     assert "S091.attested" in split["evidence"]
     assert split["no_check"]
-    assert not set(split["no_check"]) & checked
+    assert not set(split["no_check"]) & set(checked)
     assert "no check can prove it yet" in render_page(verdict, register)
+
+
+INFINIBAND = re.compile(
+    r"\b(infiniband|sharp|ufm|opensm|p_keys?|guids?|quantum|ibsim|ndr|lid|(subnet.manager|virtual.lane|service.level)s?)\b",
+    re.I,
+)
+
+
+def test_the_whole_output_of_a_roce_site_is_in_the_words_of_ethernet(register: Register) -> None:
+    verdict = judge(register, plan_of("b200-256-roce"), Contents(), (), NOW, checked=checks_of_items())
+    said = [*json.dumps(as_json(verdict), indent=0).splitlines(), *render_page(verdict, register).splitlines()]
+    assert [line for line in said if INFINIBAND.search(line)] == []
+
+
+def test_what_is_missing_of_a_roce_fabric_is_named(register: Register) -> None:
+    verdict = judge(register, plan_of("b200-256-roce"), Contents(), (), NOW, checked=checks_of_items())
+    assert {"S060.applied", "S047.measured"} <= set(
+        verdict.no_check
+    )  # the takeover of a subnet manager is InfiniBand's
+    assert item_of(verdict, "S062.measured").detail == (
+        "leaf01: no evidence (and 13 more of 14); no check asks rol001, rol002, rol003 and 7 more yet"
+    )
+    assert item_of(verdict, "S059.observed").detail == "leaf01: no evidence (and 13 more of 14)"
+    assert item_of(verdict, "S061.applied").detail == "leaf01: no evidence (and 13 more of 14)"
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,26 @@
 """Adapters as servers tell of them, judged against the plan. The answers are made from what the plan wants: nothing here was read
 from an adapter."""
 
+import dataclasses
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from capacity.model import Plan
+from capacity.services.telemetry import ports as planned_ports
 from network.drivers.answers import Source
 from network.roce_host import wanted
 from tests.plans import plan_of
 from validation import roce
+from validation.checks import test_fabric as fabric
 from validation.checks import test_roce as checks
+from validation.checks import test_telemetry as telemetry
 from validation.facts import Answer, Facts
 from validation.facts.shapes import machine_of
+from validation.from_raw import FROM_RAW, Again
 
 PLAN = plan_of("b200-256-roce")
 WANTED = wanted(PLAN)["gpu001"]
@@ -127,3 +134,55 @@ def test_a_site_that_gives_rails_no_addresses_fails_with_the_keys() -> None:
     outcome = checks.test_adapters_have_one_lossless_class("gpu001", PLAN, facts(healthy()), {})
     assert not outcome.passed
     assert "site addressing.rails" in outcome.detail
+
+
+AGENT = {"sys_descr": "Cumulus-Linux 5.9.1 (Linux Kernel 6.1.50-2)", "serial": "MT2134X01234", "model": "SN5600"}
+
+
+def switches(sys_descr: str = AGENT["sys_descr"], **rest: Any) -> Facts:
+    return Facts(agents={"rol001": Answer("rol001", "snmp", data={**AGENT, "sys_descr": sys_descr}, **rest)})
+
+
+def pinned(**versions: str) -> Plan:
+    return dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"versions": {**PLAN.site.versions, **versions}}))
+
+
+def test_a_compute_switch_runs_the_pinned_version() -> None:
+    outcome = fabric.test_compute_switch_software_has_pinned_version("rol001", pinned(cumulus="5.9.1"), switches())
+    assert (outcome.passed, outcome.value, outcome.identities) == (True, "5.9.1", ())
+    assert outcome.raw is not None
+    assert FROM_RAW["S061.applied"](outcome.raw, "rol001", pinned(cumulus="5.9.1")) == Again("5.9.1", [])
+    assert FROM_RAW["S061.applied"](outcome.raw, "rol001", pinned(cumulus="5.9.2")).problems
+
+
+@pytest.mark.parametrize(
+    ("versions", "facts", "detail"),
+    [
+        ({"cumulus": "5.9.2"}, switches(), "runs 5.9.1, pinned 5.9.2"),
+        ({}, switches(), "runs 5.9.1, and the site pins no version of cumulus. Fix: versions.cumulus"),
+        ({"cumulus": "5.9.1"}, switches("Linux rol001 6.1"), "its agent names no version of cumulus: Linux rol001 6.1"),
+        ({"cumulus": "5.9.1"}, switches(error="rol001: no answer"), "rol001: no answer"),
+    ],
+)
+def test_another_version_and_none_are_told(versions: dict[str, str], facts: Facts, detail: str) -> None:
+    outcome = fabric.test_compute_switch_software_has_pinned_version("rol001", pinned(**versions), facts)
+    assert (outcome.passed, outcome.detail) == (False, detail)
+
+
+def counters(switch: str, ports: list[str], age_s: float = 5.0) -> Facts:
+    """What Prometheus says of one switch that reports counters of these ports."""
+    target = {"job": "switch", "instance": switch, "health": "up", "age_s": age_s, "error": ""}
+    rows = [{"labels": {"instance": switch, "ifName": port}, "value": 1.0} for port in ports]
+    return Facts(
+        telemetry={"mgm01": Answer("mgm01", "prometheus", data={"targets": [target], "queries": {"ports": rows}})}
+    )
+
+
+def test_counters_of_compute_switches_are_judged_with_their_split_ports() -> None:
+    ports = planned_ports(PLAN)
+    cabled = ports.loc[ports["instance"] == "rol001", "ifName"].tolist()
+    ask = partial(telemetry.test_every_planned_port_has_fresh_counters_and_none_is_unknown, "rol001", PLAN)
+    assert ask(counters("rol001", [*cabled, "eth0", "lo", "swp64"])).passed
+    assert ask(counters("rol001", cabled[1:])).detail == f"no counters of planned ports {cabled[0]}"
+    assert "does not have: swp65" in ask(counters("rol001", [*cabled, "swp65"])).detail
+    assert "s old" in ask(counters("rol001", cabled, age_s=1e6)).detail

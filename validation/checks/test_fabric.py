@@ -2,6 +2,7 @@
 
 from capacity.model import Plan
 from network import compare
+from network.drivers.switch_agent import software
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.facts import Facts
 
@@ -59,6 +60,24 @@ def test_switch_software_has_pinned_version(subject: str, plan: Plan, facts: Fac
     return Outcome(
         seen == pin, seen, f"runs {seen}, pinned {pin}", limit=limit, identities=switch.identities, raw=switch.raw
     )
+
+
+@check("S061.applied", inputs=("site.versions", "assets", "site.fabric"), only=("roce_switches",))
+def test_compute_switch_software_has_pinned_version(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    agent, nos = facts.agents[subject], plan.site.fabric.nos
+    if agent.error or nos is None:
+        return Outcome(
+            False, None, agent.error or "site fabric.nos is not set: which system the switch runs is not planned"
+        )
+    seen, pin = software(nos, agent.data["sys_descr"]), plan.site.versions.get(nos)
+    limit = None if pin is None else Limit(pin, "version", f"site versions.{nos}")
+    if pin is None:
+        detail = f"runs {seen or 'another system'}, and the site pins no version of {nos}. Fix: versions.{nos}"
+    elif not seen:
+        detail = f"its agent names no version of {nos}: {agent.data['sys_descr']}"
+    else:
+        detail = f"runs {seen}, pinned {pin}"
+    return Outcome(seen == pin, seen, detail, limit=limit, identities=agent.identities, raw=agent.raw)
 
 
 @check("S062.measured", inputs=("frame.cables", "assets", "site.versions"), only=("inband_switches",))

@@ -6,6 +6,7 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services import telemetry
 from inventory.paths import repo_root
+from network.roce import breakouts
 from validation.check import Limit, Outcome, check
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
@@ -35,7 +36,7 @@ def identities(facts: Facts, *names: str) -> tuple[Identity, ...]:
     answers = [
         answer.get(name)
         for name in (server_answer(facts).device, *names)
-        for answer in (facts.nodes, facts.switches, facts.pdus)
+        for answer in (facts.nodes, facts.switches, facts.agents, facts.pdus)
     ]
     return tuple(identity for answer in answers if answer for identity in answer.identities)
 
@@ -88,7 +89,7 @@ def test_host_metrics_are_fresh_and_cover_the_inventory(subject: str, plan: Plan
     )
 
 
-@check("S059.observed", inputs=(*INPUTS, "site.fabric"), only=("inband_switches",))
+@check("S059.observed", inputs=(*INPUTS, "site.fabric"), only=("inband_switches", "roce_switches"))
 def test_every_planned_port_has_fresh_counters_and_none_is_unknown(subject: str, plan: Plan, facts: Facts) -> Outcome:
     answer = server_answer(facts)
     if answer.error:
@@ -100,7 +101,7 @@ def test_every_planned_port_has_fresh_counters_and_none_is_unknown(subject: str,
     }
     model = str(plan.devices.set_index("name").at[subject, "model"])
     switch = plan.catalog.device(model)
-    own = {f"{switch.bringup.data_port_prefix}{number}" for number in range(1, switch.bringup.data_ports + 1)}
+    own = {*switch.data_port_names(), *breakouts(switch.data_port_names())}  # of a cage that is not split, its own port
     management = set(plan.addresses.loc[plan.addresses["device"] == subject, "interface"])
     missing, unknown = sorted(wanted - reported), sorted(reported - own - management - PORTS_OF_EVERY_SWITCH)
     problems = [

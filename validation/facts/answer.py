@@ -19,7 +19,9 @@ from validation.facts.shapes import data_of
 SCHEMA_VERSION = 1
 PARTS = ("gpus", "storage", "machine")
 """Parts of a node's data that say by themselves why they could not be read."""
-KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry")
+KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry", "agents")
+LATER_KINDS = frozenset({"agents"})
+"""Kinds that facts recorded by earlier releases lack."""
 
 
 UNREADABLE = UnreadableAnswer.__name__
@@ -94,6 +96,8 @@ class Facts:
     subnets: Mapping[str, Answer] = field(default_factory=dict)
     """The InfiniBand fabric as each host with a subnet manager sees it."""
     telemetry: Mapping[str, Answer] = field(default_factory=dict)
+    agents: Mapping[str, Answer] = field(default_factory=dict)
+    """What the SNMP agents of the compute switches of an Ethernet fabric say that these are."""
     started: str = ""
     ended: str = ""
 
@@ -136,7 +140,9 @@ class Facts:
                     f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}"
                 )
             parts = {
-                kind: {name: answer_from(answer, kind, name) for name, answer in data[kind].items()} for kind in KINDS
+                kind: {name: answer_from(answer, kind, name) for name, answer in data[kind].items()}
+                for kind in KINDS
+                if kind in data or kind not in LATER_KINDS
             }
             return cls(**parts, started=data["started"], ended=data["ended"])
         except OSError as error:

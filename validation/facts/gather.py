@@ -60,7 +60,7 @@ OOB_PROBES = 8
 PING_TARGETS = 64
 """Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
 
-WAVES = (("pdus", "bmcs"), ("switches", "nodes", "subnets", "telemetry"))
+WAVES = (("pdus", "bmcs", "agents"), ("switches", "nodes", "subnets", "telemetry"))
 """Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
 
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
@@ -93,6 +93,7 @@ def gather(plan: Plan) -> Facts:
         "switches": _switches(plan, book, assets),
         "nodes": _nodes(plan, book),
         "subnets": _subnets(plan, book, assets),
+        "agents": _agents(plan, book),
         "telemetry": [Target(name, "prometheus", read) for name, read in telemetry.reads(plan, book).items()],
     }
     answers: dict[str, dict[str, Answer]] = {}
@@ -304,6 +305,23 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
         return Target(name, "ssh", read, seen)
 
     return [target(name) for name in switches(plan)]
+
+
+def _agents(plan: Plan, book: AddressBook) -> list[Target]:
+    """SNMP agents of the compute fabric's switches, where it is Ethernet: no other channel to them is read."""
+    if plan.site.fabric.kind != "roce":
+        return []
+    credentials, budget_s = snmp_credentials(plan.site), plan.site.timeouts.snmp_s
+    names = plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "compute"), "name"]
+
+    def target(name: str) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            said = SwitchAgent(_address(book, name, "oob"), credentials, budget_s, name=name).chassis()
+            return data_of("agents", name, said), (Identity(name, "snmp", said["sys_descr"], said["serial"]),)
+
+        return Target(name, "snmp", read)
+
+    return [target(name) for name in names]
 
 
 def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:

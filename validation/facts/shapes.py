@@ -19,6 +19,7 @@ from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Setting
 from network.drivers.pdu import Outlet, PduIdentity, Phase
 from network.drivers.redfish import Account, BmcIdentity, LogEntry, SystemState
 from network.drivers.redfish_power import PowerSupplies, Thermal
+from network.drivers.switch_agent import Chassis
 
 
 # ---- power and BMCs --------------------------------------------------------------------------------------------------
@@ -653,6 +654,7 @@ SHAPES: Mapping[str, Any] = {
     "nodes": NodeData,
     "subnets": SubnetData,
     "telemetry": TelemetryData,
+    "agents": Chassis,
 }
 
 

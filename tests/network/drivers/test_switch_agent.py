@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from network.drivers.errors import BadAnswer, DeviceTimeout
-from network.drivers.switch_agent import CHASSIS, PHYSICAL_CLASS, SERIAL, SwitchAgent
+from network.drivers.switch_agent import CHASSIS, PHYSICAL_CLASS, SERIAL, SwitchAgent, software
 from tests.network.drivers.test_pdu import USER, free_udp_port, running_agents
 
 MODELLED = (Path(__file__).parents[2] / "data/modelled/switch/entity.snmprec").read_text()
@@ -50,3 +50,22 @@ def test_an_agent_that_knows_no_serial_gives_none(agents):
 def test_silence_speaks_of_a_switch():
     with pytest.raises(DeviceTimeout, match="check the switch's power"):
         SwitchAgent("127.0.0.1", USER, 0.2, name="leaf01", port=free_udp_port()).chassis()
+
+
+@pytest.mark.parametrize(
+    ("nos", "sys_descr", "version"),
+    [
+        ("cumulus", "Cumulus-Linux 5.3.0 (Linux Kernel UTC)", "5.3.0"),
+        ("cumulus", "Cumulus Linux 3.7.10 (Linux Kernel 4.1.33-1+cl3u24)", "3.7.10"),
+        ("eos", "Arista Networks EOS version 4.20.7M running on an Arista Networks vEOS", "4.20.7M"),
+        (
+            "sonic",
+            "SONiC Software Version: SONiC.202311.1-8c08d87 - HwSku: ACS-SN5600 - Distribution: Debian 11.8 - Kernel: 5.10.0",
+            "202311.1-8c08d87",
+        ),
+        ("cumulus", "Arista Networks EOS version 4.20.7M running on an Arista Networks vEOS", ""),
+        ("eos", "Arista Networks EOS version 4.2", ""),  # cut short
+    ],
+)
+def test_the_version_of_a_switch_is_in_the_words_of_its_system(nos, sys_descr, version):
+    assert software(nos, sys_descr) == version
