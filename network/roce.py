@@ -32,16 +32,18 @@ class System:
     ``file``       name of its configuration on the switch
     ``suffix``     what the names of its rendered files end with
     ``snmp_user``  commands that make the SNMPv3 user: {user} is filled in, passphrases are in the environment
+    ``password``   command that sets the password of the account, where its driver logs in with one
     """
 
     render: Callable[[SwitchConfig], str]
     file: str
     suffix: str
     snmp_user: str
+    password: str = ""
 
 
 SYSTEMS: Mapping[str, System] = {
-    "cumulus": System(startup.render, "startup.yaml", ".yaml", startup.SNMP_USER),
+    "cumulus": System(startup.render, "startup.yaml", ".yaml", startup.SNMP_USER, startup.PASSWORD),
     "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
 }
 """{network OS: how it is configured}."""
@@ -173,17 +175,21 @@ def secrets(site: Site) -> str:
     if given is None or site.fabric.nos is None:
         return ""
     system = SYSTEMS[site.fabric.nos]
-    user, auth, priv = shlex.quote(given.snmp.user), _on_one_line(given.snmp.auth), _on_one_line(given.snmp.priv)
-    return (
-        "#!/bin/sh\n"
-        f"# Run on each compute switch after {system.file} is in place, with both variables in the environment:\n"
-        f"#   SNMP_AUTH  {auth}\n"
-        f"#   SNMP_PRIV  {priv}\n"
-        "# Never run on a device.\n"
-        "set -eu\n"
-        ': "${SNMP_AUTH:?}" "${SNMP_PRIV:?}"\n'
-        f"{system.snmp_user.format(user=user)}\n"
-    )
+    wanted = {"SNMP_AUTH": given.snmp.auth, "SNMP_PRIV": given.snmp.priv}
+    commands = [system.snmp_user.format(user=shlex.quote(given.snmp.user))]
+    if given.switch.password is not None and system.password:
+        wanted["SWITCH_PASSWORD"] = given.switch.password
+        commands.insert(0, system.password.format(user=shlex.quote(given.switch.user)))
+    lines = [
+        "#!/bin/sh",
+        f"# Run on each compute switch after {system.file} is in place, with these variables in the environment:",
+        *(f"#   {name}  {_on_one_line(reference)}" for name, reference in wanted.items()),
+        "# Never run on a device.",
+        "set -eu",
+        ": " + " ".join('"${' + name + ':?}"' for name in wanted),
+        *commands,
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _on_one_line(text: str) -> str:
@@ -255,7 +261,9 @@ def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfi
     if left:
         found.append(f"{len(left)} switches without a planned address, first {left[0]} (ADDRESSING-EXHAUSTED)")
     if site.fabric.nos == "sonic":
-        found.append("accounts and SSH keys: config_db has no table for them, so the default login stays")
+        found.append(
+            "accounts and SSH keys: config_db has no table for them, so the default login stays until `bringup boot render` ends it"
+        )
         found.append("management address: the port asks DHCP, since SONiC's models refuse an address without a gateway")
         found.append("base MAC: loaded by `config reload -l`, since the plan knows none")
     elif not key:
@@ -274,5 +282,5 @@ def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfi
     found.append(
         "adapters of the servers: playbooks/site.yml sets them (role roce); host_routes.csv is for other means"
     )
-    found.append("image, first boot and licence of the switches")
+    found.append("image and first boot of the switches: `bringup boot render`; licence")
     return found

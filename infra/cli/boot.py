@@ -136,6 +136,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from infra.cli.common import UsageError
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir, write_file
+    from network import roce
 
     plan = planned(arguments.site)
     out = var_dir(plan.site.name, arguments.out)
@@ -143,8 +144,9 @@ def run_render(arguments: argparse.Namespace) -> int:
         found = boot.intents(plan, load_assets(plan.site))
         images = load_images(out / IMAGES)
         key = key_of_nodes(plan.site)
-        made = boot.files(plan, found, images, key, consents.parse(arguments.overwrite, found))
-    except (boot.BootError, boot.ImageError, consents.ConsentError) as error:
+        switch_key = public_key(plan.site, "switch") if plan.site.credentials_given and plan.site.fabric.nos else ""
+        made = boot.files(plan, found, images, key, consents.parse(arguments.overwrite, found), switch_key)
+    except (boot.BootError, boot.ImageError, consents.ConsentError, roce.PublicKeyError) as error:
         raise UsageError(str(error)) from None
     folder = out / "boot"
     written = [write_file(folder / name, text) for name, text in made.items()]
@@ -158,8 +160,12 @@ def run_render(arguments: argparse.Namespace) -> int:
     ]
     if not key:
         lines.append("No login: the public key beside credentials.ssh.key does not exist (KEY.pub), so seeds hold none")
+    if first := sum(
+        name.startswith(f"{boot.HTTP}/ztp/") and name.endswith(("/config_db.json", "/startup.yaml")) for name in made
+    ):
+        lines.append(f"{first} compute switches are configured at their first boot; this was never run on a device")
     rows = made["nothing.csv"].splitlines()[1:]
-    lines += [f"{len(rows)} servers get nothing:" if rows else "Every server boots.", *(f"  {row}" for row in rows)]
+    lines += [f"{len(rows)} devices get nothing:" if rows else "Every device boots.", *(f"  {row}" for row in rows)]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return OK

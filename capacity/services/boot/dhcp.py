@@ -6,6 +6,7 @@ architecture types): 0 BIOS, 7 and 9 UEFI x64 over TFTP, 16 UEFI x64 over HTTP; 
 
 import ipaddress
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from capacity.model import Plan
@@ -57,8 +58,11 @@ def dnsmasq(plan: Plan, found: Intents) -> str:
     return "\n".join(lines) + "\n"
 
 
-def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Address) -> str:
-    """dnsmasq.conf of a second instance: addresses for BMCs, PDUs and switches. `address` is the server's own there."""
+def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Address, options: Sequence[str] = ()) -> str:
+    """dnsmasq.conf of a second instance: addresses for BMCs, PDUs and switches. `address` is the server's own there.
+
+    `options` are lines for the tag of one device, which is its name: where a switch's first boot fetches its files.
+    """
     lines = [
         "# Written by `bringup boot render`. Addresses of the management network for the MACs of assets.csv, and for no others.",
         "port=0",
@@ -72,8 +76,11 @@ def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Addres
         "dhcp-option=option:router",
     ]
     rows = zip(found.managed["device"], found.managed["mac"], found.managed["address"], strict=True)
-    lines += [f"dhcp-host={mac},{leased.partition('/')[0]},{device},{LEASE_S}" for device, mac, leased in rows]
-    return "\n".join(lines) + "\n"
+    tagged = {option.removeprefix("dhcp-option=tag:").partition(",")[0] for option in options}
+    for device, mac, leased in rows:
+        tag = f"set:{device}," if device in tagged else ""
+        lines.append(f"dhcp-host={mac},{tag}{leased.partition('/')[0]},{device},{LEASE_S}")
+    return "\n".join([*lines, *options]) + "\n"
 
 
 def kea(plan: Plan, found: Intents) -> str:

@@ -10,6 +10,7 @@ from capacity.services.boot import dhcp, installers, scripts, seeds
 from capacity.services.boot.disks import sfdisk
 from capacity.services.boot.images import Image
 from capacity.services.boot.intents import Intents, hyphened
+from capacity.services.boot.switches import switches
 
 HTTP = "http"
 """Folder that is served by HTTP."""
@@ -24,16 +25,21 @@ def files(
     images: Mapping[str, Image],
     public_key: str,
     consents: Consents | None = None,
+    switch_key: str = "",
 ) -> dict[str, str]:
-    """The files by path. `images` by role; `public_key` is a line of authorized_keys ('' for none).
+    """The files by path. `images` by role; `public_key` and `switch_key` are lines of authorized_keys of servers and of
+    compute switches ('' for none).
 
     A server without an image of its role gets an address but no script, and a line in nothing.csv.
     """
     made = {"dnsmasq.conf": dhcp.dnsmasq(plan, found), "kea-dhcp4.json": dhcp.kea(plan, found)}
-    if address := management_address(plan):
-        made["dnsmasq-management.conf"] = dhcp.management_dnsmasq(plan, found, address)
+    address = management_address(plan)
+    booted = switches(plan, found, address, switch_key)
+    if address is not None:
+        made["dnsmasq-management.conf"] = dhcp.management_dnsmasq(plan, found, address, booted.options)
     made[f"{HTTP}/{dhcp.SCRIPT}"] = scripts.start(plan)
-    nothing = dict(found.nothing)
+    made |= {f"{HTTP}/{path}": text for path, text in booted.files.items()}
+    nothing = {**found.nothing, **booted.nothing}
     method = plan.site.provisioning.method
     for host in found.servers():
         device, mac, laid_out = host["device"], host["mac"], found.layouts[host["device"]]

@@ -50,6 +50,20 @@ class Lossless(Section):
     )
 
 
+class NosImage(Section):
+    """A release of a network operating system, pinned by its content."""
+
+    version: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")] = Field(
+        description="Release as the switch tells it, such as 5.16.0."
+    )
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$")] = Field(
+        description="Name of the image below images/nos on the boot server."
+    )
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
+        description="SHA-256 of that file, from its maker."
+    )
+
+
 class Fabric(Section):
     """The rail-optimised compute fabric."""
 
@@ -89,6 +103,12 @@ class Fabric(Section):
         exclude_if=absent,
         description="RoCE only: network operating system of the compute switches, a folder of network/nos. Without it they get "
         "no configuration.",
+    )
+    nos_image: NosImage | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: image of that system which `bringup boot render` pins at the first boot. Without it switches keep "
+        "the release that they are delivered with.",
     )
     asn_base: Annotated[int, Field(ge=4200000000, le=4293967294)] | None = Field(
         default=None,
@@ -245,7 +265,7 @@ def congestion_control_goes_with_roce(catalog: Catalog, fabric: Fabric) -> Itera
 def keys_of_roce_go_with_roce(catalog: Catalog, fabric: Fabric) -> Iterator[Problem]:
     if fabric.kind == "roce":
         return
-    for key in sorted({"nos", "asn_base", "mtu", "load_balancing", "lossless"} & fabric.model_fields_set):
+    for key in sorted({"nos", "nos_image", "asn_base", "mtu", "load_balancing", "lossless"} & fabric.model_fields_set):
         if getattr(fabric, key) is not None:
             yield Problem(
                 ("fabric", key),

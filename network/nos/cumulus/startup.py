@@ -24,10 +24,14 @@ DETECT = 3
 """BFD packets of which all have to be missed (RFC 5880, 6.8.4)."""
 LEAST_PATHS = 64
 """Equal paths that NVUE takes by default; more uplinks need the key."""
+DEFAULT_ACCOUNT = "cumulus"
+"""Account that Cumulus Linux is delivered with (page "User Accounts"); it is disabled where another account has a key."""
 SNMP_USER = """\
 nv set system snmp-server username {user} auth-sha "$SNMP_AUTH" encrypt-aes "$SNMP_PRIV"
 nv config apply"""
 """Commands that make the SNMPv3 user, with passphrases from the environment."""
+PASSWORD = 'nv set system aaa user {user} password "$SWITCH_PASSWORD"'
+"""Command that sets the password which the REST interface takes; the commands of SNMP_USER, behind it, apply it."""
 ROUTES = "PLANNED"
 """Name of the prefix list and the route map that let planned prefixes pass."""
 PEERS = "FABRIC"
@@ -229,7 +233,7 @@ def _system(config: SwitchConfig) -> dict[str, Any]:
                     "state": "enabled",
                     "ssh": {"authorized-key": {"bringup": {"type": management.key_type, "key": management.key}}},
                 },
-                "cumulus": {"state": "disabled"},
+                **({} if management.user == DEFAULT_ACCOUNT else {DEFAULT_ACCOUNT: {"state": "disabled"}}),
             }
         }
         made["ssh-server"]["pka-only"] = "enabled"

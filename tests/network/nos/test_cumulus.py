@@ -172,6 +172,18 @@ def test_a_reference_with_a_line_break_stays_a_comment():
     assert any("username 'a b; reboot' auth-sha" in line for line in lines)
 
 
+def test_the_password_that_the_driver_logs_in_with_is_set_from_the_environment():
+    site = load_site(SITE)
+    assert site.credentials_given is not None
+    switch = site.credentials_given.switch.model_copy(update={"password": "vault:kv/switch#password", "ca": "ca.pem"})
+    given = site.credentials_given.model_copy(update={"switch": switch})
+    text = roce.secrets(site.model_copy(update={"credentials_given": given}))
+    assert "#   SWITCH_PASSWORD  vault:kv/switch#password\n" in text
+    assert 'nv set system aaa user netops password "$SWITCH_PASSWORD"\n' in text
+    assert ': "${SNMP_AUTH:?}" "${SNMP_PRIV:?}" "${SWITCH_PASSWORD:?}"\n' in text
+    assert "SWITCH_PASSWORD" not in roce.secrets(site)
+
+
 def test_a_public_key_in_another_form_is_refused():
     with pytest.raises(roce.PublicKeyError):
         roce.rendering(plan_of(SITE), "-----BEGIN OPENSSH PRIVATE KEY-----")

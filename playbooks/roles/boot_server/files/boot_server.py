@@ -4,7 +4,7 @@
     boot_server.py --root /srv/bringup/boot/http --leases /var/lib/misc/dnsmasq.leases --reports FILE --listen 10.77.1.1:80
 
     GET  /boot.ipxe /by-mac/… /images/…                    to anybody
-    GET  /plan/MAC… /seed/MAC/… /autoinstall/MAC/… /preseed/MAC…     to the address that dnsmasq has leased to that MAC
+    GET  /plan/MAC… /seed/MAC/… /autoinstall/MAC/… /preseed/MAC… /ztp/MAC/…     to the address that dnsmasq has leased to that MAC
     POST /report/MAC                                       from that address: what a server says of its writing, one line a report
 
 A seed is served until its server reports `written`, then no more: 410, until it is rendered anew. MACs are written with hyphens,
@@ -24,7 +24,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import BinaryIO
 
-OWN = ("plan", "seed", "autoinstall", "preseed")
+OWN = ("plan", "seed", "autoinstall", "preseed", "ztp")
 SEEDS = ("seed", "autoinstall", "preseed")
 MAC = re.compile(r"([0-9a-f]{2}(?:-[0-9a-f]{2}){5})(?:\.[a-z]+)?")
 STATE = re.compile(r"[a-z][a-z-]{0,30}")
