@@ -49,6 +49,7 @@ def topology(
     dark: Collection[str] = (),
     fabric: str = "inband",
     rail_of: Callable[[End], int] = lambda end: -1,
+    planned_devices: Collection[str] = (),
 ) -> list[Finding]:
     """Differences between the planned cables of a fabric and what its devices see by LLDP.
 
@@ -56,7 +57,7 @@ def topology(
     silent: devices that were asked and did not answer, one finding each. dark: devices that are known to be down and
     reported elsewhere, no finding. Cables that end at a silent or dark device cannot be judged.
     max_age_s: limit on how old a sighting can be (its time to live). rail_of: the rail of an end, -1 for none; wrong cables that
-    join several rails say so.
+    join several rails say so. planned_devices: devices of the plan that may be in no cable of `cables`: they are never foreign.
     """
     silent = sorted(set(silent))
     planned = _planned(cables, fabric)
@@ -71,7 +72,7 @@ def topology(
     found += _in_places_of_others(places)
     moved = {edge for edge in wrong if _by_places(edge, planned, places)}
     touched = {end for edge in moved for end in edge}
-    known = {_device(end) for end in (*planned, *elsewhere)}
+    known = {*planned_devices, *(_device(end) for end in (*planned, *elsewhere))}
     trunk = {end for cable in _ends(cables[cables["stage"].isin(TRUNKS)]) for end in cable}
     for fault in moves.faults(planned, wrong - moved):
         unplanned = len(fault.seen) == 1 and not set(fault.seen[0]) <= set(planned)

@@ -184,11 +184,19 @@ def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Colle
     unjudged = {*named.claimed, *seen.loc[hidden, "end"], *seen.loc[hidden, "far"]}
     judged = ~_ends(planned, "a").isin(unjudged) & ~_ends(planned, "b").isin(unjudged)
     ours = seen["key"].isin(named.names) | seen["far_key"].isin(named.names)
+    rails = _Rails(planned)
     planned, told_apart = planned[judged], seen[~hidden & ours]
     answered = _as_answers(planned, told_apart, unseen)
     return [
         *(finding("DEVICE-SILENT", name, case="not-discovered") for name in silent),
-        *compare.topology(planned, answered, dark=unseen, fabric=FABRIC, rail_of=_Rails(planned).of),
+        *compare.topology(
+            planned,
+            answered,
+            dark=unseen,
+            fabric=FABRIC,
+            rail_of=rails.of,
+            planned_devices=frozenset(plan.devices["name"]),
+        ),
         *exchanged(found, guids, named),
         *same_names(found, named, seen),
         *rates(planned, told_apart),
