@@ -58,6 +58,7 @@ ANEW = {
 """Sizes that start again at their least when another one grows, because fewer of them may be enough then. More rows have more
 heads for panels. Racks at other places may be fewer, with fewer rack PDUs to manage. More leaves share the links of the spines."""
 NEED_DATE = "schedule.need_date"
+STORE = "cooling.ride_through.storage_m3"
 INBAND_SIZES = frozenset({"inband.leaves", "inband.spines"})
 LAST = max(STAGES.values())
 SOON = 1
@@ -228,6 +229,7 @@ def _asked(
             more |= _rung(one, built["supply_loads"].elements, site, more)
         if supplied in group:
             more |= _circuits(site, built, findings)
+            more |= _store(site, findings)
         if more:
             return _of_stage(more, min(map(_number, more))), findings
     return {}, []
@@ -305,6 +307,16 @@ def _circuits(site: Site, built: stages.Built, findings: Iterable[Finding]) -> d
                 needed_a = max(needed_a, min((rating_a for rating_a in others if rating_a > now), default=now))
             more |= ladder.values(first_rung(ladder, "breaker_a", needed_a, now))
     return more
+
+
+def _store(site: Site, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The next store of facility water, where one alone brings the hall over the time without cooling."""
+    ladder, ride = site.effective.ladders.get("cooling.ride_through"), site.cooling.ride_through
+    if ladder is None or ride is None:
+        return {}
+    asked = [dict(way.settings) for one in findings if one.id == "COOLING-RIDE-THROUGH" for way in one.remedies]
+    needed = [float(way[STORE]) for way in asked if way.keys() == {STORE}]
+    return ladder.values(first_rung(ladder, "storage_m3", needed[0], ride.storage_m3)) if needed else {}
 
 
 def first_rung(ladder: Ladder, rating: str, needed: float, now: float) -> Mapping[str, Any]:

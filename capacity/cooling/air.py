@@ -16,7 +16,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from inventory.site.explain import is_confirmed
-from inventory.site.sections.cooling import AirUnits
+from inventory.site.sections.cooling import AirUnits, RideThrough
 
 DEFAULT_RISE_K = 15.0
 """Rise of the air through servers where the site does not say (RC-098)."""
@@ -117,6 +117,15 @@ def hall_air(site: Site) -> Air:
     return supply_air(supply_c, site.cooling.dewpoint_c, site.room.altitude_m)
 
 
+def trip_c(site: Site, given: RideThrough) -> float:
+    """Air at the servers' inlet that ride-through counts to, Celsius; where it is the catalogue's limit and not the site's figure,
+    less what the altitude takes from it, and above the supply.
+    """
+    origin, supply_c = site.effective.origin(("cooling", "ride_through", "trip_c")), air_supply_c(site)
+    less_k = altitude.inlet_less_k(site) if origin is not None and origin.kind == "catalogue" else 0.0
+    return max(given.trip_c - less_k, supply_c + 0.1) if less_k and supply_c is not None else given.trip_c
+
+
 def rise_and_leakage(given: AirUnits | None) -> tuple[float, float]:
     """Rise of the air through servers in K and the share that leaks past them in percent; without units RC-098, no leak."""
     return (given.rise_k, given.leakage_pct) if given else (DEFAULT_RISE_K, 0.0)
@@ -148,12 +157,13 @@ def check_supply_air(site: Site) -> list[Finding]:
 
 
 def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: float) -> list[Finding]:
-    """COOLING-INLET (S104) when the supply lies outside what a vendor permits at the inlet, COOLING-INLET-TRIP when the
-    temperature that ride-through counts to lies above it.
+    """COOLING-INLET (S104) when the supply lies outside what a vendor permits at the inlet. COOLING-INLET-TRIP when the
+    temperature that ride-through counts to lies above it and the supply does not.
     """
     own = site.cooling.air is not None and site.cooling.air.supply_c is not None
     key = "cooling.air.supply_c" if own else "cooling.supply_c"
     ride, found, permitted = site.cooling.ride_through, [], []
+    trips_at_c = trip_c(site, ride) if ride is not None else -math.inf
     for slug, count in devices.groupby("model").size().items():
         device = catalog.device(str(slug))
         span = device.bringup.inlet_c
@@ -184,7 +194,7 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
             )
         )
     lowest = min(permitted, default=None)
-    if ride is not None and lowest is not None and ride.trip_c > lowest[0] + ROUNDING:
+    if lowest is not None and trips_at_c > lowest[0] + ROUNDING and lowest[0] > supply_c:
         allowed_c, model, source = lowest
         found.append(
             finding(
@@ -194,11 +204,11 @@ def check_inlets(site: Site, catalog: Catalog, devices: pd.DataFrame, supply_c: 
                 limit_source=source,
                 err="ERR-26",
                 remedies=[
-                    *([remedy({"cooling.ride_through.trip_c": allowed_c})] if allowed_c > supply_c else []),
+                    remedy({"cooling.ride_through.trip_c": allowed_c}),
                     remedy(fix="vendor-limit"),
                 ],
-                words={"model": model, "over_k": ride.trip_c - allowed_c},
-                trip_c=ride.trip_c,
+                words={"model": model, "over_k": trips_at_c - allowed_c},
+                trip_c=trips_at_c,
             )
         )
     return found

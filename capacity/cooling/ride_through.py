@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capacity.cooling import coolant
-from capacity.cooling.air import Air
+from capacity.cooling.air import Air, trip_c
 from capacity.power.operation.standby import carried_after_s
 from capacity.worst import ROUNDING
 from inventory.catalog import U_M
@@ -109,7 +109,7 @@ class Hall:
 
 def air_bodies(hall: Hall, given: RideThrough, rooms: pd.DataFrame) -> list[Body]:
     """The air of each zone, and what follows its temperature."""
-    found, air = [], hall.air
+    found, air, most_c = [], hall.air, trip_c(hall.site, given)
     closed = hall.site.cooling.air.containment if hall.site.cooling.air is not None else "none"
     said = (
         "air of the zone less its racks" if closed == "none" else f"air outside the closed {closed} aisles, less racks"
@@ -123,7 +123,7 @@ def air_bodies(hall: Hall, given: RideThrough, rooms: pd.DataFrame) -> list[Body
         mass = float(hall.racks.loc[hall.racks["row"].between(first, last), "mass_kg"].sum())
         light = air_capacity_kj_k(cold_m3, air)
         heavy = air_capacity_kj_k(whole_m3, air) + metal_capacity_kj_k(mass, given.metal_share)
-        low, high = (Warming(heat_kw, kj_k, air.supply_c, given.trip_c).minutes for kj_k in (light, heavy))
+        low, high = (Warming(heat_kw, kj_k, air.supply_c, most_c).minutes for kj_k in (light, heavy))
         found.append(Body(zone, "air", low, high, said))
     return found
 

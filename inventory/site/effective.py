@@ -349,7 +349,7 @@ WET_FROM = 0.5
 
 def _facts(made: Effective, catalog: Catalog) -> None:
     """Facts of hardware, from the catalogue, and what follows from them, where neither file nor designs state them."""
-    for facts in (_gpu, _system, _server, _supplies, _nic, _fabric, _racks):
+    for facts in (_gpu, _system, _server, _supplies, _nic, _fabric, _racks, _trip):
         for path, value, source in facts(made.value, catalog):
             if value is None or not _absent(made.value, path):
                 continue
@@ -513,6 +513,38 @@ def _racks(values: Values, catalog: Catalog) -> Facts:
             continue
         yield (*path, "height_u"), entry.u_height, _source(entry.slug, entry.sources, "u_height")
         yield (*path, "mass_limit_kg"), float(entry.max_weight), _source(entry.slug, entry.sources, "max_weight")
+
+
+TRIP_C = 35.0
+"""Servers of which no limit is known: most are made for class A2, 10 to 35 C (ASHRAE TC 9.9, thermal guidelines, 5th edition)."""
+TRIP_ABOVE_K = 5.0
+
+
+def _trip(values: Values, catalog: Catalog) -> Facts:
+    """The air at which servers throttle or stop: the most that their entry permits at the inlet. Supply air that is warmer is
+    a finding of its own (COOLING-INLET), and says nothing of the minutes to a trip: these count 5 K from it.
+    """
+    path = ("cooling", "ride_through", "trip_c")
+    device = _device(values, catalog, "server", "model")
+    if device is None or not isinstance(at(values, path[:-1]), Mapping):
+        return
+    span = device.bringup.inlet_c
+    most_c = float(span.max) if span is not None else TRIP_C
+    source = (
+        _source(device.slug, device.sources, "bringup.inlet_c")
+        if span is not None
+        else "planning figure: class A2, as the catalogue has no inlet limit of the servers"
+    )
+    own = at(values, ("cooling", "air", "supply_c"))
+    supply_c = (
+        own if own is not None or at(values, ("cooling", "kind")) != "air" else at(values, ("cooling", "supply_c"))
+    )
+    if isinstance(supply_c, int | float) and supply_c >= most_c:
+        most_c, source = (
+            supply_c + TRIP_ABOVE_K,
+            f"{TRIP_ABOVE_K:g} K above the supply air, which is at {most_c:g} C ({source}) or above",
+        )
+    yield path, most_c, source
 
 
 def _device(values: Values, catalog: Catalog, *path: str) -> DeviceType | None:

@@ -32,9 +32,10 @@ REDUNDANT = ("inband.leaves", "inband.spines")
 """Of these two stand in any case: the second carries what the first loses."""
 
 
-SIZED_BY = ("SPACE-RPP", "INBAND-OVERSUBSCRIBED", "INBAND-SPINE", "POWER-PDU-LOAD")
+SIZED_BY = ("SPACE-RPP", "INBAND-OVERSUBSCRIBED", "INBAND-SPINE", "POWER-PDU-LOAD", "COOLING-RIDE-THROUGH")
 """Findings that are no errors, and that sizes are worked out by all the same: panels at the head of their row, an in-band
-network that carries its storage also after the loss of a spine, and circuits that are loaded to the share of `limits`."""
+network that carries its storage also after the loss of a spine, circuits that are loaded to the share of `limits`, and a store
+of water that carries a hall with fans on the UPS until its chillers are back."""
 
 
 def errors(plan: Plan) -> set[tuple[str, str]]:
@@ -261,6 +262,47 @@ def problems_of_sizes(site: Site) -> tuple[Problem, ...]:
     except SiteError as error:
         return error.problems
     return ()
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_first_plan_rides_through_a_loss_of_the_utility(name: str) -> None:
+    """Counted to what the servers permit; the hall cooled by air has a store that carries its coils, no larger than asked for."""
+    plan = first_plan(name)
+    ride, figures = plan.site.cooling.ride_through, plan.cooling_figures
+    assert ride is not None
+    found = [
+        (one.id, one.severity) for one in plan.findings if one.id in ("COOLING-RIDE-THROUGH", "COOLING-INLET-TRIP")
+    ]
+    liquid = plan.site.cooling.kind == "liquid"  # its room units: the failover test decides
+    assert found == ([("COOLING-RIDE-THROUGH", "info")] if liquid else [])
+    if not liquid:
+        span = plan.site.catalog.device(plan.site.server.model).bringup.inlet_c
+        assert span is not None
+        assert ride.trip_c == span.max
+        flow_l_s = figures[(figures["item"] == "plant") & (figures["quantity"] == "facility water")]["value"].iloc[0]
+        away_s = figures[figures["quantity"] == "without cooling after a loss of utility"]["value"].iloc[0] * 60
+        assert 0 < ride.storage_m3 <= 2 * flow_l_s * away_s / 1000
+
+
+def test_a_warm_supply_is_said_by_the_supply_and_not_by_a_trip_that_nobody_wrote() -> None:
+    site = parse_site(f"{text_of('h100')}cooling: {{supply_c: 31}}\n")
+    found = {one.id: one for one in build(site, what_ifs=False).findings}
+    assert found["COOLING-INLET"].limit == 30
+    assert "COOLING-INLET-TRIP" not in found
+    assert origin_of(site, ("cooling", "ride_through", "trip_c")).source.startswith("5 K above the supply air")
+
+
+def test_at_altitude_ride_through_counts_to_less_than_the_catalogue_has() -> None:
+    high, low = (
+        build(parse_site(f"{text_of('h100')}room: {{altitude_m: {metres}}}\n"), what_ifs=False)
+        for metres in (1900, 900)
+    )
+    minutes = [
+        float(frame.loc[frame["quantity"] == "no cooling, air and metal", "value"].iloc[0])
+        for frame in (high.cooling_figures, low.cooling_figures)
+    ]
+    assert minutes[0] < minutes[1]
+    assert not [one for one in high.findings if one.id == "COOLING-INLET-TRIP"]
 
 
 def circuits_of(text: str) -> tuple[Any, ...]:

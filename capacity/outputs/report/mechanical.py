@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from capacity.cooling import air
 from capacity.cooling.aisles import aisle_layout
 from capacity.cooling.places import IN_ROW_M
 from capacity.cooling.zones import loop_of, rack_heat
@@ -270,9 +271,10 @@ def trip_picture(plan: Plan) -> str:
         float(high["value"].iloc[worst]),
     )
     start = float(plan.zones.loc[plan.zones["zone"] == zone, "supply_c"].iloc[0])
+    trip_c = air.trip_c(plan.site, given)
     span = max(slow, out) * 1.15
     width, height, left, bottom = 720, 300, 54, 250
-    top_c = given.trip_c + (given.trip_c - start) * 0.35
+    top_c = trip_c + (trip_c - start) * 0.35
 
     def at(minute: float, celsius: float) -> tuple[float, float]:
         return left + minute / span * (width - left - 20), bottom - (celsius - start) / (top_c - start) * (bottom - 24)
@@ -293,16 +295,16 @@ def trip_picture(plan: Plan) -> str:
             "path", d=svg.segments([(left, 24, left, bottom), (left, bottom, width - 20, bottom)]), cls="m-axis"
         )
     )
-    y = at(0, given.trip_c)[1]
+    y = at(0, trip_c)[1]
     body.append(svg.element("path", d=svg.segments([(left, y, width - 20, y)]), cls="m-limit"))
-    body.append(svg.text(width - 22, y + 14, f"trip at {given.trip_c:g} °C", cls="m-end"))
+    body.append(svg.text(width - 22, y + 14, f"trip at {trip_c:g} °C", cls="m-end"))
     for minutes, cls in ((fast, "m-light"), (slow, "m-heavy")):
-        end = min(minutes * (top_c - start) / (given.trip_c - start), span)
-        celsius = start + (given.trip_c - start) * end / minutes
+        end = min(minutes * (top_c - start) / (trip_c - start), span)
+        celsius = start + (trip_c - start) * end / minutes
         body.append(svg.element("path", d=svg.segments([(*at(0, start), *at(end, celsius))]), cls=cls))
     marks = _ticks(span)
     body += [svg.text(at(m, start)[0], bottom + 16, f"{m:g}", cls="m-soft m-mid") for m in marks]
-    body += [svg.text(left - 6, at(0, c)[1] + 4, f"{c:.0f}", cls="m-soft m-end") for c in (start, given.trip_c)]
+    body += [svg.text(left - 6, at(0, c)[1] + 4, f"{c:.0f}", cls="m-soft m-end") for c in (start, trip_c)]
     body.append(svg.text((left + width) / 2, bottom + 34, "minutes without cooling", cls="m-soft m-mid"))
     body.append(
         svg.text(
