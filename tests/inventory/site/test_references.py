@@ -217,8 +217,8 @@ def test_the_file_settles_a_contradiction() -> None:
 def test_a_design_goes_before_those_that_it_is_made_of() -> None:
     made = joined(["gb300-nvl72-xdr"])
     assert not made.contradictions
-    assert at(made.value, ("ups", "scope")) == "it_and_cooling"
-    assert at(joined(["nec-415v"]).value, ("ups", "scope")) == "it"
+    assert at(made.value, ("power", "overhead_pct")) == (10, 20)
+    assert at(joined(["nec-415v"]).value, ("power", "overhead_pct")) == (20, 30)
 
 
 def test_a_plant_that_does_not_fit_the_servers_is_refused_with_one_that_does() -> None:
