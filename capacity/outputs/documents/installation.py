@@ -16,7 +16,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs import readme
-from capacity.outputs.documents import cooling, procurement
+from capacity.outputs.documents import addressing, cooling, procurement
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.report import drawings
 from capacity.outputs.summary import fitted
@@ -42,6 +42,7 @@ def documents(plan: Plan) -> dict[str, str]:
     """All documents by file name."""
     made = {
         **{name: make(plan) for name, make in _TEXTS.items()},
+        **addressing.documents(plan),
         **cooling.documents(plan),
         **{name: csv_text(frame) for name, frame in procurement.tables(plan).items()},
         "storage-design.md": procurement.storage_document(plan),
