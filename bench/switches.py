@@ -10,7 +10,8 @@ import dataclasses
 import importlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import yaml
@@ -32,6 +33,18 @@ PARTS: Mapping[str, tuple[Callable[[SwitchConfig], str], Callable[[str], Model],
 """{network OS: how it is rendered, read back, and parsed}."""
 
 
+def _repeated(configs: list[SwitchConfig], count: int) -> list[SwitchConfig]:
+    return [configs[n % len(configs)] for n in range(count)]
+
+
+def _all(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
+    return [work(one) for one in each]
+
+
+def _differences(before: Sequence[Any], after: Sequence[Any]) -> list[str]:
+    return [difference(one, other) for one, other in zip(before, after, strict=True)]
+
+
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     """(processor seconds, what it gave)."""
     began = time.process_time()
@@ -44,24 +57,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT, help="switches (default: %(default)s)")
     count = parser.parse_args().count
     shipped = list(roce.structured_configs(build(load_site(SITE))).values())
-    configs = [dataclasses.replace(shipped[n % len(shipped)], hostname=f"sw{n:04}") for n in range(count)]
+    configs = [dataclasses.replace(one, hostname=f"sw{n:04}") for n, one in enumerate(_repeated(shipped, count))]
     changed = {
         one.hostname: dataclasses.replace(one, intent=dataclasses.replace(one.intent, mtu=9000)) for one in shipped
     }
     for system, (render, read, parse) in PARTS.items():
-        rendered, texts = timed(lambda render=render: [render(one) for one in configs])
-        checked, same = timed(
-            lambda read=read, texts=texts: all(
-                read(text) == one.model() for text, one in zip(texts, configs, strict=True)
-            )
-        )
-        others = [parse(render(changed[shipped[n % len(shipped)].hostname])) for n in range(count)]
-        trees = [parse(text) for text in texts]
-        diffed, _ = timed(
-            lambda trees=trees, others=others: [
-                difference(other, tree) for other, tree in zip(others, trees, strict=True)
-            ]
-        )
+        rendered, texts = timed(partial(_all, render, configs))
+        checked, models = timed(partial(_all, read, texts))
+        same = models == [one.model() for one in configs]
+        trees, others = _all(parse, texts), [parse(render(changed[one.hostname])) for one in _repeated(shipped, count)]
+        diffed, _ = timed(partial(_differences, others, trees))
         print(
             f"{system}: {count} switches, rendered {rendered:.1f} s, read back {checked:.1f} s ({'equal' if same else 'DIFFER'}), "
             f"diffed {diffed:.1f} s, in all {rendered + checked + diffed:.1f} s"
@@ -69,7 +74,7 @@ def main() -> None:
     schema = importlib.import_module(f"nvueschema.models.v{startup.VERSION.replace('.', '_')}").NvueConfig
     sample = [startup.render(one) for one in configs[::EVERY]]
     settings = [yaml.load(text, Loader=LOADER)[1]["set"] for text in sample]
-    taken, _ = timed(lambda: [schema.model_validate(one, extra="forbid") for one in settings])
+    taken, _ = timed(partial(_all, partial(schema.model_validate, extra="forbid"), settings))
     print(f"cumulus: NVUE's schema, {len(sample)} switches {taken:.1f} s, so {taken * EVERY:.1f} s for {count}")
 
 
