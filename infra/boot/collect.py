@@ -115,8 +115,12 @@ ON_NODE = Path(__file__).with_name("on_node.sh").read_text()
 
 def ask_drives(host: SshHost, uuid: str, serials: Sequence[str]) -> Told:
     """What a node runs and what these drives of it hold. IdentityMismatch for another UUID than that one ('' for any)."""
-    script = f"WANTED={shlex.quote(' '.join(serials))}\n{ON_NODE}"
-    return parse_drives(host.run("sh -s", stdin=script.encode()).out, host.name, uuid, serials)
+    return parse_drives(host.run("sh -s", stdin=script_for(serials).encode()).out, host.name, uuid, serials)
+
+
+def script_for(serials: Sequence[str]) -> str:
+    """The shell script that tells what a node runs and what these drives of it hold."""
+    return f"WANTED={shlex.quote(' '.join(serials))}\n{ON_NODE}"
 
 
 def parse_drives(text: str, name: str, uuid: str, serials: Sequence[str]) -> Told:

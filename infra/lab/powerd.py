@@ -161,6 +161,45 @@ class IbSwitchLoad:
         }
 
 
+def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
+    """What a server's BMC remembers when it comes from the factory, with the factory's account."""
+    return {
+        "restore": "LastState",
+        "boot": {"target": "None", "enabled": "Disabled", "mode": "UEFI"},
+        "bios": {
+            "BootMode": "Uefi",
+            "SriovGlobalEnable": "Disabled",
+            "ProcPwrPerf": "OsControlled",
+            "LogicalProc": "Enabled",
+            "SubNumaCluster": "Disabled",
+        },
+        "bios_pending": {},
+        "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
+        "firmware_pending": {},
+        "updates": {},
+        "update_hangs": False,
+        "accounts": {"1": account(user, password)},
+        "indicator": False,
+        "ntp": {"ProtocolEnabled": False, "NTPServers": []},
+        "asset_tag": "",
+        "serial": spec.serial,
+        "uuid": spec.uuid,
+        "hides_marker": False,
+        "hangs": False,
+        "sel": [],
+    }
+
+
+def bmc_update(bmc: dict[str, Any], key: str, value: Any) -> None:
+    """Change what a BMC remembers; a mapping is merged into the one there, except accounts, which is replaced."""
+    if key not in bmc:
+        raise LabError(f"a BMC keeps no {key}")
+    if isinstance(bmc[key], dict) and key != "accounts":
+        bmc[key].update(value)
+    else:
+        bmc[key] = value
+
+
 class ServerLoad:
     """A server and what its BMC remembers."""
 
@@ -173,31 +212,7 @@ class ServerLoad:
         self.on_network, self.bmc_restarts = True, False
         self.known_live = sorted(self.supplies.outlets)
         self.boots, self.booted_from, self.since = 0, "None", time.time()
-        self.bmc: dict[str, Any] = {
-            "restore": "LastState",
-            "boot": {"target": "None", "enabled": "Disabled", "mode": "UEFI"},
-            "bios": {
-                "BootMode": "Uefi",
-                "SriovGlobalEnable": "Disabled",
-                "ProcPwrPerf": "OsControlled",
-                "LogicalProc": "Enabled",
-                "SubNumaCluster": "Disabled",
-            },
-            "bios_pending": {},
-            "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
-            "firmware_pending": {},
-            "updates": {},
-            "update_hangs": False,
-            "accounts": {"1": account(lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))},
-            "indicator": False,
-            "ntp": {"ProtocolEnabled": False, "NTPServers": []},
-            "asset_tag": "",
-            "serial": spec.serial,
-            "uuid": spec.uuid,
-            "hides_marker": False,
-            "hangs": False,
-            "sel": [],
-        }
+        self.bmc = bmc_as_delivered(spec, lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))
 
     def live(self) -> list[int]:
         return self.supplies.live()
@@ -439,12 +454,7 @@ class Lab:
         """Change what a BMC remembers; a mapping is merged into the one there, except accounts, which is replaced."""
         server = self.servers[device]
         with server.lock:
-            if key not in server.bmc:
-                raise LabError(f"a BMC keeps no {key}")
-            if isinstance(server.bmc[key], dict) and key != "accounts":
-                server.bmc[key].update(value)
-            else:
-                server.bmc[key] = value
+            bmc_update(server.bmc, key, value)
 
     def sel_clear(self, device: str) -> None:
         server = self.servers[device]
@@ -593,11 +603,19 @@ class Handler(socketserver.StreamRequestHandler):
                 return
 
 
+class Serves(Protocol):
+    """What the socket asks."""
+
+    paths: LabPaths
+
+    def call(self, request: dict[str, Any]) -> Any: ...
+
+
 class PowerServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Serves) -> None:
         super().__init__(str(lab.paths.power_socket), Handler)
         self.lab = lab
 

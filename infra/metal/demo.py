@@ -1,14 +1,15 @@
 """`make demo-metal`: two empty virtual machines become nodes that let us in, one by BIOS and one by UEFI; then it goes wrong.
 
-Stages: build the image (once), render, both servers from the network to a login; then for one of them, while the other runs on: an
-unknown MAC, a wrong drive, drives with foreign content and the consent to overwrite them, a truncated image, the power cut while
-the image is written, and the same consent a second time; then either drive taken out of each. Each fault is a named state, and the
-same call brings the server on. At the end `installed.json` says what was seen, and checks of the step register judge it.
-Exit status 0 when all went as said.
+Stages: build the image (once), render, take the BMCs over, both servers from a silent BMC to a login; then for one of them, while
+the other runs on: an unknown MAC, a wrong drive, drives with foreign content and the consent to overwrite them, a truncated image,
+the power cut while the image is written, and the same consent a second time; then either drive taken out of each. Each fault is a
+named state, and the same call brings the server on. At the end `installed.json` says what was seen, and checks of the step
+register judge it. Exit status 0 when all went as said.
 
 State is kept in var/lab-metal: a second run starts both servers from their drives, finds them as they were left, and writes
-nothing. `--anew` begins with empty drives. Power is switched by this program and not by a BMC; nothing of firmware and BIOS
-settings is exercised.
+nothing. `--anew` begins with empty drives. Power is switched by BMCs over Redfish (infra/metal/bmcs.py), which are taken over from
+their factory account and pinned by the site's certificate; each server is inspected and gets its BIOS profile before its image. The
+site has no firmware bundle, so nothing is flashed.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,24 +34,35 @@ from capacity.services import boot
 from capacity.services.boot import collected, consents, record
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import Life, Report
+from capacity.services.boot.starting import Target
 from infra.boot import collect
 from infra.boot import image as images
+from infra.install.bring import Delivered
 from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
+from infra.lab.planned import DELIVERED_FIRMWARE
+from infra.lab.spec import Server as Spec
+from infra.metal.bmcs import Bmcs, Load
 from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import TOOLS, Network, Segment
 from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root, var_dir, write_file
 from inventory.site import load_site
+from network.drivers.credentials import bmc_credentials, factory_credentials
+from network.drivers.errors import DeviceError
+from network.drivers.redfish import Bmc
 from validation.evidence.keys import signer_from
 
 SITE = "lab-metal"
 ROLE = "gpu"
 UEFI = ("gpu002",)
 """Servers that start by UEFI; the others by BIOS."""
-BUDGET_S = {"image": 1800.0, "first-boot": 1200.0}
+INSPECT_S = 300.0
+BUDGET_S = {"inspect": INSPECT_S, "image": 1800.0, "first-boot": 1200.0}
 """Without KVM and beside other work a machine is twenty times slower than its host."""
+BMC_S = 30.0
+"""One Redfish call: the emulator shares two processors with two machines."""
 STRANGER = "52:54:00:78:00:ff"
 MARK_AT, MARK_BYTES = 32 * 1024, 512
 """Where the initramfs marks what it writes."""
@@ -90,13 +103,8 @@ class Demo:
         for name, make in made.items():
             if not (self.paths.secrets / name).exists():
                 make(self.paths.secrets / name)
-        if not (self.paths.pki / "bmc.pem").exists():  # no BMC answers; the checks ask all devices of the plan
-            bmc_certificate(self.paths, self.bmcs())
-
-    def bmcs(self) -> list[str]:
-        """Addresses of the plan's BMCs."""
-        rows = self.plan.addresses[self.plan.addresses["network"] == "bmc"]
-        return [str(address).partition("/")[0] for address in rows["address"]]
+        if not (self.paths.pki / "bmc.pem").exists():
+            bmc_certificate(self.paths, self.addresses("bmc").values())
 
     def image(self) -> boot.Image:
         """The image of the GPU nodes, built where there is none."""
@@ -129,7 +137,56 @@ class Demo:
             os.link(self.out / "images" / ROLE / part.file, target)
         return changed
 
-    def servers(self, found: Intents, namespace: str) -> dict[str, Server]:
+    def loads(self, powers: Mapping[str, Power]) -> dict[str, Load]:
+        """What the emulator shows of the machines."""
+        rows = {str(row["name"]): row for row in self.plan.devices.to_dict("records")}
+        addresses = self.addresses("bmc")
+        factory = factory_credentials(self.plan.site) or bmc_credentials(self.plan.site)
+        made = {}
+        for name, power in powers.items():
+            row, psu = rows[name], self.plan.site.server.supplies
+            spec = Spec(
+                name=name,
+                role=ROLE,
+                model=str(row["model"]),
+                serial=power.machine.serial,
+                uuid=power.machine.uuid,
+                bmc_address=addresses[name],
+                bmc_mac=str(self.assets.at[name, "mgmt_mac"]),
+                address=self.addresses("provisioning")[name],
+                mac=power.machine.mac,
+                ports=(),
+                psus=int(row["psu_count"]),
+                psus_needed=1,
+                psu_rating_w=float(psu.rating_w),
+                input_v=float(psu.input_v),
+                load_w=float(row["measured_w"]),
+                bios_version=DELIVERED_FIRMWARE,
+                bmc_version=DELIVERED_FIRMWARE,
+            )
+            made[name] = Load(spec, power, factory.user, factory.password)
+        return made
+
+    def taken_over(self, name: str) -> Bmc:
+        """The driver of a BMC with the site's account, once the factory's is closed. DeviceError for another server."""
+        site, address = self.plan.site, self.addresses("bmc")[name]
+        own, factory = bmc_credentials(site), factory_credentials(site)
+        serial, uuid = str(self.assets.at[name, "serial"]), str(self.assets.at[name, "uuid"])
+        bmc = Bmc(address, own, BMC_S, name=name, serial=serial, uuid=uuid)
+        if factory is not None and not bmc.login_refused(factory.user, factory.password):
+            delivered = Bmc(address, factory, BMC_S, name=name, serial=serial, uuid=uuid)
+            delivered.change_password(factory.user, own.password)
+            if not bmc.login_refused(factory.user, factory.password):
+                raise DemoError(f"{name}: the factory's login still works after its password was changed")
+            self.say(f"{name}: BMC {bmc.identity()['serial']} taken over, the factory's login refused")
+        return bmc
+
+    def addresses(self, network: str) -> dict[str, str]:
+        """Address without prefix length by device, in a network of the plan."""
+        rows = self.plan.addresses[self.plan.addresses["network"] == network]
+        return dict(zip(rows["device"], rows["address"].str.partition("/")[0], strict=True))
+
+    def powers(self, found: Intents, namespace: str) -> dict[str, Power]:
         """The machines that the plan's GPU servers are."""
         made = {}
         for number, host in enumerate(found.servers(), start=1):
@@ -145,14 +202,27 @@ class Demo:
                 serial=str(self.assets.at[name, "serial"]),
                 uuid=str(self.assets.at[name, "uuid"]),
             )
-            ssh = self.plan.site.credentials.ssh
+            made[name] = Power(machine, namespace)
+        return made
+
+    def servers(self, found: Intents, powers: Mapping[str, Power], image: boot.Image) -> dict[str, Server]:
+        """The machines with their BMCs and nodes."""
+        profile, ssh = self.plan.catalog, self.plan.site.credentials.ssh
+        made = {}
+        for host in found.servers():
+            name, machine = host["device"], powers[host["device"]].machine
             access = Access(
                 host["address"].partition("/")[0],
                 ssh.user,
                 self.paths.secrets / "ssh_ed25519",
                 self.paths.known_hosts,
             )
-            made[name] = Server(Power(machine, namespace), access)
+            target = Target(
+                name, image.role, image.version, image.parts["root"].sha256, tuple(found.layouts[name].serials)
+            )
+            bios = dict(profile.device(host["model"]).bringup.bios)
+            delivered = Delivered(machine.serial, machine.uuid, host["mac"], bios)
+            made[name] = Server(powers[name], access, self.taken_over(name), target, delivered)
         return made
 
 
@@ -219,28 +289,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         changed = demo.render(found, image)
         demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
         with Segment(network, demo.boot, demo.metal) as segment:
-            servers = demo.servers(found, network.namespace)
-            bringing = Bringing(segment, servers, image.version, demo.metal / "lives.json", BUDGET_S)
+            powers = demo.powers(found, network.namespace)
+            loads = demo.loads(powers)
             try:
-                stages(demo, bringing, found, image, segment, short=arguments.short)
+                with Bmcs(demo.paths, segment, loads):
+                    bringing = Bringing(segment, demo.servers(found, powers, image), demo.metal / "lives", BUDGET_S)
+                    stages(demo, bringing, found, image, segment, loads, short=arguments.short)
             finally:
-                for server in servers.values():
-                    server.power.off()
-    except (DemoError, LabError, images.ImageBuildError) as error:
+                for power in powers.values():
+                    power.off()
+    except (DemoError, LabError, DeviceError, images.ImageBuildError) as error:
         demo.say(f"FAILED: {error}")
         return 1
     demo.say("All went as said.")
     return 0
 
 
-def stages(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment, *, short: bool) -> None:
+def stages(
+    demo: Demo,
+    bringing: Bringing,
+    found: Intents,
+    image: boot.Image,
+    segment: Segment,
+    loads: Mapping[str, Load],
+    *,
+    short: bool,
+) -> None:
     """The stages in their order; DemoError at the first that does not go as said."""
     names = list(bringing.servers)
-    stood = [name for name in names if name in bringing.lives and bringing.lives[name].step == "ready"]
+    stood = [name for name, life in bringing.lives.items() if life.step == "ready"]
     held, told = contents(bringing, stood), len(reports_of(bringing, stood))
     proofs = Proofs(demo.metal / "proofs.json", image.version)
     if todo := [name for name in names if name not in stood]:
         demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
+        silent_bmc(demo, bringing, loads, todo[0])
         brought(bringing.bring(todo, demo.say))
     running(demo, bringing, names, image)
     if stood:
@@ -283,6 +365,19 @@ def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, se
     if None in again.values() or again != boots or contents(bringing, others) != held:
         raise DemoError(f"{', '.join(others)} did not run on as it was: boots {boots}, then {again}")
     demo.say(f"{', '.join(others)}: ran on, same boot, drives as they were")
+
+
+def silent_bmc(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], name: str) -> None:
+    """A BMC that takes connections and says nothing: a named stop, before anything of the server is touched."""
+    if bringing.lives[name].step != "inspect":
+        return
+    loads[name].bmc["hangs"] = True
+    try:
+        bringing.budgets["inspect"] = 5.0
+        expect(demo, bringing.bring([name], demo.say), name, "bmc-silent")
+    finally:
+        bringing.budgets["inspect"] = INSPECT_S
+        loads[name].bmc["hangs"] = False
 
 
 def serials(bringing: Bringing, name: str) -> list[str]:
@@ -554,26 +649,16 @@ def truncated(demo: Demo, bringing: Bringing, image: boot.Image, name: str) -> N
 
 def power_cut(demo: Demo, bringing: Bringing, name: str) -> None:
     """The power goes while the image is written; the same call writes it again, without a consent."""
-    cut: list[float] = []
+    cuts: list[threading.Timer] = []
 
     def watch(server: str, life: Life) -> None:
-        if life.step == "image" and "to SIM" in life.text and not cut:
-            cut.append(time.monotonic())
-        if cut and cut[-1] and time.monotonic() - cut[-1] > WRITING_S:
-            bringing.servers[server].power.off()
-            raise PowerCutError
+        if life.step == "image" and "to SIM" in life.text and not cuts:
+            cuts.append(threading.Timer(WRITING_S, bringing.servers[server].power.off))
+            cuts[0].start()
 
-    try:
-        bringing.bring([name], demo.say, watch)
-    except PowerCutError:
-        demo.say(f"{name}: power cut {WRITING_S:g} s after writing began; the same call again")
-    else:
-        raise DemoError(f"{name} was written before the power could be cut")
+    expect(demo, bringing.bring([name], demo.say, watch), name, "power-off")
+    demo.say(f"{name}: power cut {WRITING_S:g} s after writing began; the same call again")
     brought(bringing.bring([name], demo.say))
-
-
-class PowerCutError(Exception):
-    """The power was cut on purpose."""
 
 
 def missing() -> str:

@@ -1,6 +1,6 @@
-"""Bring servers from the network to a login: the state machine of capacity/services/boot/life.py with power, reports and SSH.
+"""Bring virtual machines from their BMC to a login: infra/install/bring.py with their consoles and a boot server on this machine.
 
-    Bringing(segment, {"gpu001": Server(power, address, key)}, image, journal).bring(["gpu001", "gpu002"], say)
+    Bringing(segment, {"gpu001": Server(power, access, bmc, target, delivered)}, journal, budgets).bring(["gpu001", "gpu002"], say)
 
 The journal holds the records; the same call after a stop, or after this program was killed, goes on where each server stood.
 """
@@ -9,20 +9,25 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from capacity.services.boot.intents import hyphened
-from capacity.services.boot.life import Life, Report, Seen, advance, from_dict, reimaged, resumed
+from capacity.services.boot.life import BUDGET_S, Life, Report, reimaged
 from capacity.services.boot.seeds import console_keys
-from infra.boot.collect import IMAGE_NOTE
+from capacity.services.boot.starting import Offer, Target
+from infra.boot.collect import IMAGE_NOTE, Told, parse_drives, script_for
+from infra.install import bring
+from infra.install.bring import Delivered, Doors, InstallBmc, Journal
 from infra.metal.machines import Power
 from infra.metal.segment import Segment
 from inventory.paths import write_file
+from network.drivers.errors import Unreachable
+from network.drivers.parallel import at_once
 
-POLL_S = 1.0
-LOGIN_S = 20.0
+POLL_S = 2.0
+LOGIN_S = 30.0
 Say = Callable[[str], None]
+Watch = Callable[[str, Life], None]
 
 
 @dataclass(frozen=True)
@@ -37,21 +42,49 @@ class Access:
 
 @dataclass(frozen=True)
 class Server:
-    """A machine and how its node is reached."""
+    """A machine with its BMC, how its node is reached, what it shall run, and what was delivered."""
 
     power: Power
     access: Access
+    bmc: InstallBmc
+    target: Target
+    delivered: Delivered
+
+
+class Heard:
+    """The boot server of the segment."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+
+    def reports(self) -> Mapping[str, Sequence[Report]]:
+        return self._segment.reports()
+
+    def offers(self) -> Mapping[str, Offer]:
+        return self._segment.offers()
+
+
+class Watched(Journal):
+    """A journal that tells each change, with the record before it."""
+
+    def __init__(self, folder: Path, hear: Callable[[Life, Life], None]) -> None:
+        super().__init__(folder)
+        self._hear = hear
+
+    def keep(self, life: Life) -> None:
+        before = self.read(life.server)
+        super().keep(life)
+        self._hear(before, life)
 
 
 class Bringing:
-    """Servers of one segment; `journal` keeps where each of them stands."""
+    """Servers of one segment; `journal` is the folder that keeps where each of them stands."""
 
     def __init__(
-        self, segment: Segment, servers: Mapping[str, Server], image: str, journal: Path, budgets: Mapping[str, float]
+        self, segment: Segment, servers: Mapping[str, Server], journal: Path, budgets: Mapping[str, float] = BUDGET_S
     ) -> None:
-        self.segment, self.servers, self.image, self.journal = segment, servers, image, journal
-        self.budgets = budgets
-        self.lives = self._read()
+        self.segment, self.servers, self.journal = segment, servers, Journal(journal)
+        self.folder, self.budgets = journal, {**BUDGET_S, **budgets}
         self.times_file = journal.with_name("times.json")
         self.times: dict[str, dict[str, float]] = (
             json.loads(self.times_file.read_text()) if self.times_file.exists() else {}
@@ -59,52 +92,42 @@ class Bringing:
         """Unix times of the last writing of each server: power-on, read back, first login."""
         self.began: dict[str, float] = {}
 
-    def bring(
-        self, names: Iterable[str], say: Say, watch: Callable[[str, Life], None] | None = None
-    ) -> dict[str, Life]:
+    @property
+    def lives(self) -> dict[str, Life]:
+        """Where each server stands."""
+        return {name: self.journal.read(name) for name in self.servers}
+
+    def bring(self, names: Iterable[str], say: Say, watch: Watch | None = None) -> dict[str, Life]:
         """Bring these servers as far as they go: to ready, or to a stop with its name. `watch` sees each record as it changes."""
-        wanted = list(names)
-        for name in wanted:
-            life = self.lives.get(name) or Life(name, "image")
-            if life.started and not self.servers[name].power.is_on:
-                life = replace(life, stopped="power-off")
-            self._keep(resumed(life, time.time()))
-        going = set(wanted)
-        while going:
-            on = {name: self.servers[name].power.is_on for name in going}  # before the reports: the last one counts
-            reports = self.segment.reports()
-            for name in sorted(going):
-                before = self.lives[name]
-                life, action = advance(
-                    before, self._seen(name, before, reports, on[name]), time.time(), self.image, self.budgets
-                )
-                if life != before:
-                    self._keep(life)
-                    if life.step != before.step:
-                        self._moved(name, before, life)
-                    if (life.step, life.stopped, life.text) != (before.step, before.stopped, before.text):
-                        say(f"{name}: {life.stopped or life.step}" + (f": {life.text}" if life.text else ""))
+
+        def one(name: str) -> Life:
+            def hear(before: Life, after: Life) -> None:
+                if after.step != before.step:
+                    self._moved(name, before, after)
                 if watch is not None:
-                    watch(name, life)
-                power = self.servers[name].power
-                if action == "boot-from-network":
-                    self.began[name] = time.time()
-                    power.on("network")
-                elif action == "boot-from-disk":
-                    power.on("disk")
-                if life.stopped:
-                    power.off()
-                if life.stopped or life.step == "ready":
-                    going.discard(name)
-            time.sleep(POLL_S)
-        return {name: self.lives[name] for name in wanted}
+                    watch(name, after)
+
+            server = self.servers[name]
+            doors = Doors(
+                server.bmc,
+                Heard(self.segment),
+                lambda: self.told(name),
+                lambda inventory: [],  # the demo's site has no bundle
+                lambda: True,  # nobody else switches these machines
+                lambda: self._marked(name),
+            )
+            journal = Watched(self.folder, hear)
+            return bring.Bringing(
+                server.target, server.delivered, doors, journal, budgets=self.budgets, poll_s=POLL_S
+            ).bring(say)
+
+        return at_once(names, one)
 
     def start(self, names: Iterable[str], say: Say) -> dict[str, str]:
         """Start ready servers that are off from their drives; by name what each says it runs, '' where none logs us in in time."""
         waiting, found = list(names), dict[str, str]()
         for name in waiting:
-            if not self.servers[name].power.is_on:
-                self.servers[name].power.on("disk")
+            self.servers[name].bmc.power("On")
         deadline = time.monotonic() + self.budgets["first-boot"]
         while waiting and time.monotonic() < deadline and all(self.servers[name].power.is_on for name in waiting):
             for name in list(waiting):
@@ -117,7 +140,7 @@ class Bringing:
 
     def again(self, name: str) -> None:
         """A ready server is to be written anew at the next call. ValueError for another one."""
-        self._keep(reimaged(self.lives[name], time.time()))
+        self.journal.keep(reimaged(self.journal.read(name), time.time()))
 
     def run(self, name: str, command: str) -> str | None:
         """Standard output of a command on a node under the host key of its console; None when it cannot be had."""
@@ -137,14 +160,15 @@ class Bringing:
             return None
         return done.stdout if done.returncode == 0 else None
 
-    def _seen(self, name: str, life: Life, reports: Mapping[str, Sequence[Report]], on: bool) -> Seen:
+    def told(self, name: str) -> Told:
+        """What a node says of its image and its drives. Unreachable before its console has shown its key, or without an answer."""
         server = self.servers[name]
-        told = tuple(reports.get(hyphened(server.power.machine.mac), ()))
-        running = None
-        if life.step == "first-boot" and self._enrolled(name):
-            said = self.run(name, f"cat {IMAGE_NOTE}")
-            running = said.split()[1] if said and len(said.split()) > 1 else None if said is None else ""
-        return Seen(inspected=(), firmware=(), bios=(), reports=told, running=running, on=on)
+        said = (
+            self.run(name, script_for(server.target.serials)) if server.power.is_on and self._enrolled(name) else None
+        )
+        if said is None:
+            raise Unreachable(name, "ask what its drives hold", "an SSH server", "none", "look at its console")
+        return parse_drives(said, name, server.delivered.uuid, server.target.serials)
 
     def _enrolled(self, name: str) -> bool:
         """Whether the host key of a node is known: read from its console when it prints it, or kept from then."""
@@ -163,13 +187,19 @@ class Bringing:
         old = access.known_hosts.read_text().splitlines() if access.known_hosts.exists() else []
         lines = [line for line in old if line.split()[0] != access.address]
         lines += [f"{access.address} {key} console" for key in keys]
-        write_file(access.known_hosts, "".join(f"{line}\n" for line in lines))
+        if lines != old:
+            write_file(access.known_hosts, "".join(f"{line}\n" for line in lines))
+
+    def _marked(self, name: str) -> None:
+        """It is about to be switched on."""
+        if self.journal.read(name).step == "image":
+            self.began[name] = time.time()
 
     def _moved(self, name: str, before: Life, after: Life) -> None:
         """A server came to its next step. Its times are kept once for each writing. The host key of a system that was overwritten
         is forgotten; a server that was found already written keeps its own.
         """
-        mac = hyphened(self.servers[name].power.machine.mac)
+        mac = self.servers[name].delivered.hyphened
         told = [
             report.state for report in self.segment.reports().get(mac, []) if before.told < report.time <= after.told
         ]
@@ -179,14 +209,3 @@ class Bringing:
         elif after.step == "ready":
             self.times.setdefault(name, {}).setdefault("login", time.time())
         write_file(self.times_file, json.dumps(self.times, indent=1) + "\n")
-
-    def _keep(self, life: Life) -> None:
-        self.lives[life.server] = life
-        text = json.dumps({name: one.as_dict() for name, one in sorted(self.lives.items())}, indent=1) + "\n"
-        write_file(self.journal, text, durable=True)
-
-    def _read(self) -> dict[str, Life]:
-        if not self.journal.exists():
-            return {}
-        said = json.loads(self.journal.read_text())
-        return {name: from_dict(record) for name, record in said.items()}

@@ -4,23 +4,29 @@ dnsmasq runs with the rendered configuration; what is added is where its files l
 which iPXE waits 13 s for one.
 """
 
+import ctypes
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from capacity.services.boot.collected import Spool, read
 from capacity.services.boot.dhcp import BIOS_LOADER, EFI_LOADER, TFTP_ROOT
+from capacity.services.boot.files import HTTP
 from capacity.services.boot.life import Report
+from capacity.services.boot.starting import Offer, parse_offer
 from infra.lab.net import NETNS, ip
 from infra.lab.paths import LabError
 from inventory.paths import repo_root
 
 LOADERS = {BIOS_LOADER: Path("/usr/lib/ipxe/undionly.kpxe"), EFI_LOADER: Path("/usr/lib/ipxe/ipxe.efi")}
 HTTP_SERVER = repo_root() / "playbooks/roles/boot_server/files/boot_server.py"
+CLONE_NEWNET = 0x40000000
+"""setns(2): the descriptor is of a network namespace (linux/sched.h)."""
 TOOLS = {
     "dnsmasq": "dnsmasq-base",
     "qemu-system-x86_64": "qemu-system-x86",
@@ -44,7 +50,9 @@ class Network:
 
 
 class Segment:
-    """The segment for as long as the block lasts. `folder` is what `bringup boot render` wrote, `state` what the daemons keep."""
+    """The segment for as long as the block lasts. The thread of the block, and those that it starts, stand in it. `folder` is what
+    `bringup boot render` wrote, `state` what the daemons keep.
+    """
 
     def __init__(self, network: Network, folder: Path, state: Path) -> None:
         self.network, self.folder, self.state = network, folder, state
@@ -86,11 +94,16 @@ class Segment:
             ip([f"tuntap add dev {tap} mode tap", f"link set {tap} master br0 up"], name)
         self._dnsmasq(loaders)
         self._http()
+        self.outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        with (NETNS / name).open() as inside:
+            set_namespace(inside.fileno())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        set_namespace(self.outside)
+        os.close(self.outside)
         for daemon in self.daemons:
             daemon.kill()
             daemon.wait()
@@ -99,6 +112,14 @@ class Segment:
     def enter(self, argv: Sequence[str | Path]) -> list[str]:
         """A command within the segment."""
         return ["ip", "netns", "exec", self.network.namespace, *map(str, argv)]
+
+    def serve_addresses(self, addresses: Sequence[str]) -> None:
+        """The boot server answers at these addresses too."""
+        ip([f"addr add {address}/32 dev lo" for address in addresses], self.network.namespace)
+
+    def offers(self) -> dict[str, Offer]:
+        """By MAC with hyphens what is served to servers."""
+        return {path.stem: parse_offer(path.read_text()) for path in (self.folder / HTTP / "plan").glob("*.env")}
 
     def reports(self) -> dict[str, Sequence[Report]]:
         """What servers have told the boot server, by MAC with hyphens, in order."""
@@ -115,16 +136,23 @@ class Segment:
         text += f"dhcp-range=fd77::,ra-only\nenable-ra\ndhcp-leasefile={leases}\nuser=root\n"
         config = self.state / "dnsmasq.conf"
         config.write_text(text)
-        self._start(["dnsmasq", "--keep-in-foreground", f"--conf-file={config}", "--log-facility=-"], self.dhcp_log)
+        self.start(["dnsmasq", "--keep-in-foreground", f"--conf-file={config}", "--log-facility=-"], self.dhcp_log)
 
     def _http(self) -> None:
         address = self.network.address.partition("/")[0]
         argv: list[str | Path] = [sys.executable, HTTP_SERVER, "--root", self.folder / "http"]
         argv += ["--leases", self.state / "leases", "--reports", self.reports_file, "--listen", f"{address}:80"]
-        self._start(argv, self.state / "http.log")
+        self.start(argv, self.state / "http.log")
 
-    def _start(self, argv: Sequence[str | Path], log: Path) -> None:
+    def start(self, argv: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> None:
+        """A program in the segment, which ends with it."""
         with log.open("wb") as output:
             self.daemons.append(
-                subprocess.Popen(self.enter(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+                subprocess.Popen(self.enter(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env)
             )
+
+
+def set_namespace(descriptor: int) -> None:
+    """Put the calling thread into a network namespace, as setns(2) does. OSError where it may not."""
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")

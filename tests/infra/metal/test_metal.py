@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 
 from capacity.services.boot.life import Life, Report
+from capacity.services.boot.starting import Offer, Target
+from infra.install.bring import Delivered, InstallBmc
 from infra.metal import run
 from infra.metal.demo import MARK_AT, Proofs, content, strangers
 from infra.metal.machines import Drive, Machine, Power, command
@@ -20,6 +22,7 @@ IMAGE = "0123456789ab"
 MAC = "52:54:00:78:00:01"
 CONSOLE = "-----BEGIN SSH HOST KEY KEYS-----\nssh-ed25519 AAAAKEY root@gpu001\n-----END SSH HOST KEY KEYS-----\n"
 BUDGETS = {"image": 60.0, "first-boot": 60.0}
+NODE = f"gpu {IMAGE} hash\nsome-uuid\n"
 
 
 def machine(folder: Path, **more: Any) -> Machine:
@@ -76,7 +79,7 @@ class Switch:
 
     def __init__(self, made: Machine, segment: "Net", story: Callable[[int, str], None]) -> None:
         self.machine, self.segment, self.story = made, segment, story
-        self.is_on, self.starts = False, list[str]()
+        self.is_on, self.starts, self.next = False, list[str](), "disk"
 
     def on(self, start: str) -> None:
         self.is_on = True
@@ -85,6 +88,36 @@ class Switch:
 
     def off(self) -> None:
         self.is_on = False
+
+
+class SwitchBmc:
+    """A BMC that works a switch."""
+
+    def __init__(self, switch: Switch) -> None:
+        self.switch = switch
+
+    def identity(self) -> dict[str, str]:
+        return {"serial": "SER1", "uuid": ""}
+
+    def nics(self) -> dict[str, str]:
+        return {"eth0": MAC}
+
+    def state(self) -> dict[str, str]:
+        return {"power": "On" if self.switch.is_on else "Off"}
+
+    def firmware(self) -> dict[str, str]:
+        return {}
+
+    def set_boot(self, target: str, enabled: str = "Once") -> None:
+        self.switch.next = "network" if target == "Pxe" else "disk"
+
+    def power(self, reset: str, wait: bool = True) -> bool:
+        if reset == "ForceOff":
+            self.switch.off()
+        elif not self.switch.is_on:
+            start, self.switch.next = self.switch.next, "disk"
+            self.switch.on(start)
+        return True
 
 
 CLOCK = itertools.count(1)
@@ -99,6 +132,9 @@ class Net:
     def reports(self) -> dict[str, list[Report]]:
         return {MAC.replace(":", "-"): list(self.told)}
 
+    def offers(self) -> dict[str, Offer]:
+        return {MAC.replace(":", "-"): Offer("gpu001", "gpu", IMAGE, "hash", ("S1", "S2"))}
+
     def report(self, state: str, text: str = "") -> None:
         self.told.append(Report(float(next(CLOCK)), state, text))
 
@@ -111,9 +147,12 @@ def bringing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
         net = Net()
         switch = Switch(machine(tmp_path), net, lambda number, start: story(net, switch, number, start))
         access = Access("10.78.1.11", "root", tmp_path / "key", tmp_path / "known_hosts")
-        server = Server(cast(Power, switch), access)
-        one = Bringing(cast(Segment, net), {"gpu001": server}, IMAGE, tmp_path / "lives.json", BUDGETS)
-        monkeypatch.setattr(one, "run", lambda name, command: f"gpu {IMAGE} hash\n")
+        target = Target("gpu001", "gpu", IMAGE, "hash", ("S1", "S2"))
+        server = Server(
+            cast(Power, switch), access, cast(InstallBmc, SwitchBmc(switch)), target, Delivered("SER1", "", MAC)
+        )
+        one = Bringing(cast(Segment, net), {"gpu001": server}, tmp_path / "lives", BUDGETS)
+        monkeypatch.setattr(one, "run", lambda name, command: NODE if switch.is_on else None)
         return one, switch, net
 
     return made
@@ -143,10 +182,11 @@ def test_the_same_call_again_does_nothing(bringing) -> None:
     assert switch.starts == ["network", "disk"]
 
 
-def test_a_stop_switches_off_and_the_same_call_goes_on(bringing) -> None:
+def test_a_stop_is_named_and_the_same_call_goes_on(bringing) -> None:
     def story(net: Net, switch: Switch, number: int, start: str) -> None:
         if number == 1:
             net.report("wrong-disk", "no drive with serial number S2")
+            switch.is_on = False
         else:
             good(net, switch, number, start)
 
@@ -173,7 +213,7 @@ def test_a_server_that_loses_its_power_while_it_is_written_is_named_and_the_same
 def test_a_server_that_loses_its_power_in_its_first_boot_is_switched_on_by_the_same_call(bringing) -> None:
     def lost(name: str, command: str) -> str | None:
         switch.is_on = len(switch.starts) > 2
-        return f"gpu {IMAGE} hash\n" if switch.is_on else None
+        return NODE if switch.is_on else None
 
     one, switch, _ = bringing(good)
     one.run = lost
@@ -194,8 +234,9 @@ def test_a_host_key_that_was_shown_once_is_kept_until_the_server_is_written_agai
     one, switch, _ = bringing(story)
     one.bring(["gpu001"], lambda text: None)
     switch.off()
-    assert one.start(["gpu001"], lambda text: None) == {"gpu001": f"gpu {IMAGE} hash"}
+    assert one.start(["gpu001"], lambda text: None) == {"gpu001": NODE.strip()}
     assert (tmp_path / "known_hosts").read_text() == "10.78.1.11 ssh-ed25519 AAAAKEY console\n"
+    switch.off()
     one.again("gpu001")
     one.bring(["gpu001"], lambda text: None)
     assert switch.starts == ["network", "disk", "disk", "network", "disk"]
@@ -215,6 +256,7 @@ def test_a_server_that_is_found_written_keeps_its_host_key_and_its_times(bringin
     one, switch, _ = bringing(story)
     one.bring(["gpu001"], lambda text: None)
     times = (tmp_path / "times.json").read_text()
+    switch.off()
     one.again("gpu001")
     assert one.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
     assert (tmp_path / "times.json").read_text() == times, "they are those of the writing"
@@ -273,7 +315,7 @@ def test_another_program_goes_on_from_the_journal(bringing, tmp_path: Path) -> N
     again, switch, _ = bringing(good)
     assert again.lives["gpu001"].step == "ready"
     again.again("gpu001")
-    assert json.loads((tmp_path / "lives.json").read_text())["gpu001"]["step"] == "image"
+    assert json.loads((tmp_path / "lives" / "gpu001.json").read_text())["step"] == "image"
     assert again.bring(["gpu001"], lambda text: None)["gpu001"].step == "ready"
     assert switch.starts == ["network", "disk"]
 
