@@ -132,7 +132,7 @@ fi
 set -- $FOUND
 MEMBERS=$#
 if [ -z "$FREE" ]; then
-    report already-written "image $ROLE $VERSION"
+    report already-written "image $ROLE $VERSION on$DONE"    # what a consent to write it once more names
     sync
     reboot -f
 fi

@@ -27,7 +27,7 @@ from capacity.services.boot.life import (
     resumed,
     stopped,
 )
-from capacity.services.boot.starting import Now, Offer, Target, barred
+from capacity.services.boot.starting import Now, Offer, Target, barred, requested
 from infra.boot.collect import Told
 from inventory.paths import write_file
 from network.drivers.errors import (
@@ -194,7 +194,9 @@ class Bringing:
         told = self._told()[0]
         runs = told is not None and told.running == self.target.note
         life = adopted(kept, self.target.version if runs else None, self.target.version, self.clock())
-        if life.step == "ready" and life.image == self.target.version and (runs or told is None):
+        if life.step == "ready" and self._requested(told):
+            life = reimaged(life, self.clock())
+        elif life.step == "ready" and life.image == self.target.version and (runs or told is None):
             life = life if runs else replace(life, step="first-boot", since=0.0, started=False)
         elif life.step == "ready":
             life = reimaged(life, self.clock())
@@ -204,6 +206,16 @@ class Bringing:
         if life != kept:
             self.journal.keep(life)
         return life
+
+    def _requested(self, told: Told | None) -> bool:
+        """Whether the server is to be written although it has the image. Without a word of the boot server it is not."""
+        try:
+            offer = self.doors.boot.offers().get(self.delivered.hyphened)
+        except DeviceError:
+            return False
+        on = self._on()[0] if told is None else None
+        running, contents = (None, {}) if told is None else (told.running, told.contents)
+        return requested(self.target, offer, Now(on, self.doors.ours(), running, contents))
 
     def _told(self) -> tuple[Told | None, str]:
         """What the node says, and why its host key is not trusted."""

@@ -120,16 +120,28 @@ def barred(target: Target, offer: Offer | None, now: Now) -> tuple[str, str] | N
     return None
 
 
+def requested(target: Target, offer: Offer | None, now: Now) -> bool:
+    """Whether somebody asks that a server be written that has the planned image: consent to all its drives, as they are now. Of a
+    server that is off nobody knows that; the initramfs then compares, and starts the drives where they hold something else.
+    """
+    if differs(target, offer) or offer is None or not set(target.serials) <= set(offer.consents):
+        return False
+    if now.running is None:
+        return now.on is False
+    return all(now.contents.get(serial) == offer.consents[serial] for serial in target.serials)
+
+
 def outlook(target: Target, offer: Offer | None, life: Life, now: Now) -> str:
     """What an apply would do to the server, in one line; '' for nothing."""
-    if now.running == target.note:
+    again = requested(target, offer, now)
+    if now.running == target.note and not again:
         return ""
     where = f"stands at {life.step}" + (f", stopped as {life.stopped}" if life.stopped else "")
     if stop := barred(target, offer, now):
         return f"{target.server}: {where}; would not be written ({stop[0]}): {stop[1]}; {way_out(stop[0])}"
     assert offer is not None
     drives = ", ".join(target.serials)
-    if _holds_something(target, now) or offer.consents:
+    if again or _holds_something(target, now) or offer.consents:
         given = ", ".join(f"{serial} while it holds {content[:12]}" for serial, content in offer.consents.items())
         what = f"would be RE-IMAGED with {target.role} {target.version}: consent to {given or 'nothing'}"
     else:

@@ -245,3 +245,31 @@ def test_a_journal_of_another_server_is_refused_by_its_file(site: Site, tmp_path
     (tmp_path / "gpu003.json").write_text("{")
     with pytest.raises(ValueError, match=r"gpu003\.json: .*set the file aside"):
         site.journal.read("gpu003")
+
+
+def test_consent_to_its_drives_as_they_are_writes_a_ready_server_once_more_and_only_once(site: Site) -> None:
+    site.bring()
+    site.machine.contents = {"S1": HELD, "S2": HELD}
+    site.boot.offer = replace(OFFER, consents={"S1": HELD, "S2": HELD})
+    site.machine.written = False  # the initramfs takes the consent for an empty drive
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == ["on Pxe"]
+    site.machine.contents = {"S1": "cd" * 32, "S2": "cd" * 32}
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == []
+
+
+def test_a_ready_server_that_is_off_is_written_once_more_with_consent_to_all_its_drives_only(site: Site) -> None:
+    site.bring()
+    site.machine.off()
+    site.boot.offer = replace(OFFER, consents={"S1": HELD})
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == ["on Hdd"]
+    site.machine.off()
+    site.boot.offer = replace(OFFER, consents={"S1": HELD, "S2": HELD})
+    site.machine.acts.clear()
+    assert site.bring().step == "ready"
+    assert site.machine.acts == ["on Pxe"]

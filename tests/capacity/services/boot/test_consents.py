@@ -128,7 +128,10 @@ def test_a_consent_is_used_once(tmp_path: Path) -> None:
     consent = {"S1": HELD, "S2": HELD}
     assert decided(tmp_path, consent, d1=FOREIGN, d2=FOREIGN) == "write S1 S2"
     written = {"d1": ours("written", "S1", "a" * 64), "d2": ours("written", "S2", "b" * 64)}
-    assert decided(tmp_path, consent, **written) == "already-written image gpu 0123456789ab"
+    said = f"already-written image gpu 0123456789ab on S1={'a' * 64} S2={'b' * 64}"
+    assert decided(tmp_path, consent, **written) == said, "what a consent to write it once more would name"
+    again = {"S1": "a" * 64, "S2": "b" * 64}
+    assert decided(tmp_path, again, **written) == "write S1 S2"
     later = {"d1": ("", "c" * 64), "d2": ours("written", "S2", "b" * 64)}
     assert decided(tmp_path, consent, **later) == f"foreign-content drive S1 holds {'c' * 64}"
 

@@ -73,6 +73,10 @@ def test_a_preview_says_what_would_be_written_and_what_re_imaged() -> None:
         "gpu001: stands at inspect; would be RE-IMAGED with gpu 0123456789ab: consent to S1 while it holds abababababab, "
         "S2 while it holds abababababab"
     )
-    assert outlook(TARGET, both, LIFE, replace(older, running=TARGET.note)) == ""
+    assert outlook(TARGET, offer, LIFE, replace(older, running=TARGET.note)) == "", "consent to one drive of two"
+    again = outlook(TARGET, both, LIFE, replace(older, running=TARGET.note))
+    assert again.startswith(
+        "gpu001: stands at inspect; would be RE-IMAGED with gpu 0123456789ab: consent to S1 while it holds"
+    )
     refused = outlook(TARGET, offer, LIFE, older)
     assert "would not be written (no-consent): it runs gpu older; to overwrite it: --overwrite gpu001:S2:" in refused
