@@ -1,6 +1,7 @@
 """boot: what a boot server needs to install the site's servers over the network, and who gets nothing."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,9 @@ from infra.cli.common import JUDGED_NO, OK, add_out, add_site, add_verb, planned
 
 if TYPE_CHECKING:
     from inventory.site import Site
+
+CONSOLE_BYTES = 16 << 20
+"""Most of a console's text that is read."""
 
 
 def add(verbs: Any) -> None:
@@ -37,6 +41,20 @@ def add(verbs: Any) -> None:
     )
     add_site(collect)
     add_out(collect)
+    enrol = add_verb(
+        parts,
+        "enrol",
+        run_enrol,
+        "take the host key that a server showed on its console at its first boot into credentials.ssh.known_hosts",
+    )
+    add_site(enrol)
+    enrol.add_argument("server", metavar="SERVER", help="name of the server")
+    enrol.add_argument(
+        "console",
+        metavar="FILE",
+        type=Path,
+        help="text of its console, as the BMC's serial over LAN shows it (- for input)",
+    )
     times = add_verb(
         parts,
         "times",
@@ -80,6 +98,35 @@ def run_collect(arguments: argparse.Namespace) -> int:
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return JUDGED_NO if heard.standing or found.faults else OK
+
+
+def run_enrol(arguments: argparse.Namespace) -> int:
+    from capacity.services.boot.seeds import console_keys
+    from infra.boot.enrol import EnrolError, enrol, fingerprint_of
+    from infra.cli.common import UsageError
+    from inventory.secrets import site_path
+
+    plan = planned(arguments.site)
+    rows = plan.addresses[plan.addresses["network"] == "provisioning"]
+    addresses = dict(zip(rows["device"], rows["address"].str.partition("/")[0], strict=True))
+    if arguments.server not in addresses:
+        raise UsageError(f"no server {arguments.server} in the plan of {arguments.site}")
+    with sys.stdin.buffer if str(arguments.console) == "-" else arguments.console.open("rb") as file:
+        keys = console_keys(file.read(CONSOLE_BYTES).decode(errors="replace"))
+    if not keys:
+        raise UsageError(
+            f"{arguments.console} shows no host key of {arguments.server}: the block BEGIN SSH HOST KEY KEYS is shown once, at "
+            "the first start after a writing"
+        )
+    address, known_hosts = addresses[arguments.server], plan.site.credentials.ssh.known_hosts
+    try:
+        fingerprints = [fingerprint_of(key) for key in keys]
+        enrol(site_path(known_hosts, plan.site.dir), address, keys)
+    except EnrolError as error:
+        raise UsageError(str(error)) from None
+    many = "key" if len(keys) == 1 else "keys"
+    print(f"{arguments.server}: {len(keys)} host {many} enrolled for {address}, {', '.join(fingerprints)}")
+    return OK
 
 
 def run_times(arguments: argparse.Namespace) -> int:

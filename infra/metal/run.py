@@ -16,6 +16,7 @@ from capacity.services.boot.life import BUDGET_S, Life, Report, reimaged
 from capacity.services.boot.seeds import console_keys
 from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import IMAGE_NOTE, Told, parse_drives, script_for
+from infra.boot.enrol import enrol
 from infra.install import bring
 from infra.install.bring import Delivered, Doors, InstallBmc, Journal
 from infra.metal.machines import Power
@@ -184,11 +185,7 @@ class Bringing:
 
     def _know(self, access: Access, keys: Iterable[str]) -> None:
         """These are the host keys of a node, and no others."""
-        old = access.known_hosts.read_text().splitlines() if access.known_hosts.exists() else []
-        lines = [line for line in old if line.split()[0] != access.address]
-        lines += [f"{access.address} {key} console" for key in keys]
-        if lines != old:
-            write_file(access.known_hosts, "".join(f"{line}\n" for line in lines))
+        enrol(access.known_hosts, access.address, keys)
 
     def _marked(self, name: str) -> None:
         """It is about to be switched on."""
