@@ -29,16 +29,16 @@ class Shared(Generic[Value]):
     def __init__(self, make: Callable[[], Value], fresh_s: float = FRESH_S) -> None:
         self._make, self._fresh_s = make, fresh_s
         self._lock = threading.Lock()
-        self._value: Value | None = None
+        self._value: list[Value] = []
         self._at = 0.0
 
     def get(self) -> Value:
         """The value. Raises what making it raises."""
         with self._lock:
-            if self._value is None or time.monotonic() - self._at >= self._fresh_s:
-                self._value = self._make()
+            if not self._value or time.monotonic() - self._at >= self._fresh_s:
+                self._value = [self._make()]
                 self._at = time.monotonic()
-            return self._value
+            return self._value[0]
 
 
 class BootServer:

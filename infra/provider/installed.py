@@ -158,7 +158,9 @@ class Installed(OfRack):
         try:
             offers = heard.offers()
         except DeviceError as error:
-            return [f"nothing can be installed: {error}"]
+            return [
+                f"nothing can be installed: {error}; bringup boot render and playbooks/boot.yml set the boot server up"
+            ]
         journal = self._lives(site)
 
         def look(name: str) -> str:
