@@ -31,6 +31,7 @@ from capacity.services.boot.starting import Now, Offer, Target, barred, requeste
 from infra.boot.collect import Told
 from inventory.paths import write_file
 from network.drivers.errors import (
+    BadAnswer,
     DeviceError,
     DeviceTimeout,
     IdentityMismatch,
@@ -98,14 +99,14 @@ class Doors:
     bmc         its BMC, with a budget for each call
     boot        the boot server
     ask         the node itself; DeviceError where none answers
-    firmware    {item: version} that runs -> what differs from the server's bundle, one sentence each
+    firmware    {item: version} that runs -> what differs from the server's bundle, one sentence each; None without a bundle
     ours, mark  whether this program switched it on, and the note that it is about to
     """
 
     bmc: InstallBmc
     boot: Heard
     ask: Callable[[], Told]
-    firmware: Callable[[Mapping[str, str]], Sequence[str]]
+    firmware: Callable[[Mapping[str, str]], Sequence[str]] | None
     ours: Callable[[], bool]
     mark: Callable[[], None]
 
@@ -227,11 +228,13 @@ class Bringing:
             return None, ""
 
     def _on(self) -> tuple[bool | None, str]:
-        """Whether it has power, and why that is not known."""
+        """Whether it has power, and why the BMC is silent."""
         try:
             return self.doors.bmc.state()["power"] != "Off", ""
-        except DeviceError as error:
+        except (Unreachable, DeviceTimeout) as error:
             return None, str(error)
+        except DeviceError:
+            return None, ""
 
     def _seen(self, life: Life) -> Seen:
         """What this step has to know. A silent BMC or boot server is told, and asked again at the next look."""
@@ -244,7 +247,7 @@ class Bringing:
             except (IdentityMismatch, LoginRefused) as error:
                 return Seen(inspected=(str(error),), on=on, silent=silent)
             except DeviceError as error:
-                return Seen(on=on, silent=str(error))
+                return Seen(on=on, garbled=str(error))
         if life.step == "image":
             try:
                 reports = tuple(self.doors.boot.reports().get(self.delivered.hyphened, ()))
@@ -260,7 +263,11 @@ class Bringing:
         return Seen(running=running, on=on, silent=silent, bios=tuple(self._bios_differs(pending=False)))
 
     def _inspect(self) -> Seen:
-        seen, nics = self.doors.bmc.identity(), self.doors.bmc.nics()
+        seen = self.doors.bmc.identity()
+        try:
+            nics = self.doors.bmc.nics()
+        except BadAnswer:
+            nics = {}  # many BMCs list the server's ports only after its first self-test
         faults = [
             f"{what} {given or 'none'}, delivered {wanted}"
             for what, given, wanted in (
@@ -275,6 +282,8 @@ class Bringing:
         return Seen(inspected=tuple(faults))
 
     def _firmware(self) -> Seen:
+        if self.doors.firmware is None:
+            return Seen(firmware=())
         return Seen(firmware=tuple(self.doors.firmware(self.doors.bmc.firmware())))
 
     def _bios(self) -> Seen:

@@ -113,7 +113,7 @@ class Bringing:
                 server.bmc,
                 Heard(self.segment),
                 lambda: self.told(name),
-                lambda inventory: [],  # the demo's site has no bundle
+                None,  # the demo's site has no bundle
                 lambda: True,  # nobody else switches these machines
                 lambda: self._marked(name),
             )

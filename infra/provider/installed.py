@@ -21,7 +21,6 @@ from capacity.services import boot
 from capacity.services.boot.life import BUDGET_S, Life, way_out
 from capacity.services.boot.starting import Target, outlook
 from infra.boot.collect import Told, ask_drives, boot_server_name
-from infra.firmware.rollout import outstanding
 from infra.install.boot_server import BootServer
 from infra.install.bring import Bringing, Delivered, Doors, Heard, Journal
 from infra.install.turns import NotBegunError, Turns
@@ -84,8 +83,7 @@ class OverNetwork:
             raise RefusedError(str(error)) from None
 
         def firmware(inventory: Mapping[str, str]) -> list[str]:
-            todo = outstanding(bundle, inventory) if bundle else []
-            return [f"{one.package.name}: {_packages(one.behind, one.absent)}" for one in todo]
+            return bundle.faults(inventory, lambda package: True) if bundle else []
 
         def ask() -> Told:
             return ask_drives(node, server["uuid"], server["drives"])
@@ -94,15 +92,10 @@ class OverNetwork:
             connect_bmc(name, server, self._sites.bmc(reference), max(site.timeouts.bmc_s, power_budget_s(site))),
             heard,
             ask,
-            firmware,
+            firmware if bundle else None,
             lambda: ledger.has(name, server["serial"]),
             lambda: ledger.add(name, server["serial"]),
         )
-
-
-def _packages(behind: Mapping[str, str], absent: tuple[str, ...]) -> str:
-    runs = [f"{item} {version}" for item, version in behind.items()]
-    return ", ".join([*runs, *(f"{pattern} is not listed" for pattern in absent)])
 
 
 class Installed(OfRack):

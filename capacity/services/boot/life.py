@@ -46,6 +46,7 @@ OTHER_STOPS: Mapping[str, str] = {
     "power-off": "it went off while it was waited for: look at its outlets and its BMC's log",
     "other-image": "it started from something else than what was written: look at the boot order",
     "bmc-silent": "its BMC did not answer for the whole time budget: look at its power, its cable and its address",
+    "bmc-garbled": "its BMC answers and says nothing that can be read: restart it, update it, or add its quirk",
     "firmware-behind": "it does not run its firmware bundle: bringup firmware apply, then the same command",
     "bios-refused": "BIOS attributes that were set are not in force after the boot: compare the profile with this BIOS version",
     "not-offered": "the boot server serves it another image or other drives, or nothing: bringup boot render, playbooks/boot.yml",
@@ -97,8 +98,9 @@ class Report:
 class Seen:
     """What was seen of a server just now; None: not asked, or no answer. `inspected`, `firmware` and `bios` are what differs
     from the plan, () when all is as planned. `running`: version of the image that the node says it runs. `on`: whether the
-    server had power, as of before the reports were read. `silent`: why the BMC gave no answer. `barred`: by which stop and why
-    it must not be started from the network. `stranger`: why what answers as its node is not trusted.
+    server had power, as of before the reports were read. `silent`: why the BMC gave no answer, `garbled`: why its answer is none.
+    `barred`: by which stop and why it must not be started from the network. `stranger`: why what answers as its node is not
+    trusted.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -108,6 +110,7 @@ class Seen:
     running: str | None = None
     on: bool | None = None
     silent: str = ""
+    garbled: str = ""
     barred: tuple[str, str] | None = None
     stranger: str = ""
 
@@ -167,8 +170,8 @@ def advance(
         return moved, _FIRST[moved.step]
     if not moved.stopped and now - moved.since > budgets[moved.step]:
         spent = f"{moved.step} took longer than {budgets[moved.step]:g} s"
-        last = seen.silent or moved.text
-        why = "bmc-silent" if seen.silent else "timed-out"
+        last = seen.silent or seen.garbled or moved.text
+        why = "bmc-silent" if seen.silent else "bmc-garbled" if seen.garbled else "timed-out"
         return stopped(moved, why, f"{spent}; last: {last}" if last else spent), "none"
     return moved, "none" if moved.stopped else action
 

@@ -8,7 +8,7 @@ from capacity.services.boot.life import Report
 from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import Told
 from infra.install.bring import Delivered, Doors
-from network.drivers.errors import IdentityMismatch, Unreachable
+from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer
 
 TARGET = Target("gpu001", "gpu", "0123456789ab", "0" * 64, ("S1", "S2"))
 DELIVERED = Delivered("SER1", "uuid-1", "02:5e:00:00:00:01", {"BootMode": "Uefi"})
@@ -72,8 +72,9 @@ class Machine:
 
     def __init__(self, clock: Clock, boot: Boot, name: str = "gpu001") -> None:
         self.clock, self.boot, self.name = clock, boot, name
+        self.mac = "02:5E:00:00:00:01"
         self.serial, self.power_state, self.boot_from = "SER1", "Off", "None"
-        self.silent = False
+        self.silent = self.garbled = self.lists_ports_late = False
         self.refuses_power = False
         self.firmware_behind: list[str] = []
         self.bios_now, self.bios_next = {"BootMode": "Legacy"}, dict[str, Any]()
@@ -92,6 +93,8 @@ class Machine:
     def _answer(self) -> None:
         if self.silent:
             raise Unreachable(self.name, "read state", "a BMC", "nothing", "check its cable")
+        if self.garbled:
+            raise UnreadableAnswer(self.name, "read identity", "text at serial", "number 1", "check its firmware")
 
     def identity(self) -> Any:
         self._answer()
@@ -99,7 +102,9 @@ class Machine:
 
     def nics(self) -> dict[str, str]:
         self._answer()
-        return {"eth0": "02:5E:00:00:00:01"}
+        if self.lists_ports_late:
+            raise BadAnswer(self.name, "read network ports", "EthernetInterfaces", "none", "check its firmware")
+        return {"eth0": self.mac}
 
     def state(self) -> Any:
         self._answer()

@@ -48,6 +48,11 @@ def test_a_delivered_server_goes_through_its_steps_and_is_written_once(site: Sit
     assert site.machine.ours
 
 
+def test_a_bmc_that_lists_no_ports_yet_does_not_stop_its_server(site: Site) -> None:
+    site.machine.lists_ports_late = True
+    assert site.bring().step == "ready"
+
+
 def test_the_same_call_again_touches_nothing(site: Site) -> None:
     site.bring()
     site.machine.acts.clear()
@@ -70,6 +75,18 @@ FAULTS: dict[str, tuple[Break, Break, str, str]] = {
         lambda site: setattr(site.machine, "silent", False),
         "inspect",
         "bmc-silent",
+    ),
+    "garbled BMC": (
+        lambda site: setattr(site.machine, "garbled", True),
+        lambda site: setattr(site.machine, "garbled", False),
+        "inspect",
+        "bmc-garbled",
+    ),
+    "another port": (
+        lambda site: setattr(site.machine, "mac", "02:5E:00:00:00:99"),
+        lambda site: setattr(site.machine, "mac", "02:5E:00:00:00:01"),
+        "inspect",
+        "not-as-delivered",
     ),
     "another server": (
         lambda site: setattr(site.machine, "serial", "SER9"),
