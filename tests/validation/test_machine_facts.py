@@ -97,9 +97,11 @@ def test_an_adapter_is_known_by_guid_and_pci_address(tree: Path):
     assert machine_facts.interfaces() == {}
 
 
-@pytest.mark.parametrize("warning", [4, {"value": 4, "available_spare": 0}])
-def test_a_drive_comes_with_its_warnings_in_either_form_of_nvme_cli(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, warning: object
+@pytest.mark.parametrize(
+    ("warning", "errors"), [(4, 7), ({"value": 4, "available_spare": 0}, 7), (4, "7")], ids=["1.x", "2.x", "2.3"]
+)
+def test_a_drive_comes_with_its_warnings_in_each_form_of_nvme_cli(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, warning: object, errors: object
 ):
     place = function(tree, "0000:00:01.0/0000:c1:00.0", "0x010802", **GEN5)
     for name, text in {"model": "MTFDKBA1T9", "serial": "S1 ", "firmware_rev": "E2MU200", "transport": "pcie"}.items():
@@ -107,12 +109,12 @@ def test_a_drive_comes_with_its_warnings_in_either_form_of_nvme_cli(
     write(tree / "class/nvme/nvme0/nvme0n1/size", "3750748848")
     (tree / "class/nvme/nvme0/device").symlink_to(place)
     write(tree / "class/nvme/nvme1/transport", "tcp")
-    monkeypatch.setattr(
-        machine_facts, "output", lambda *argv, root: json.dumps({"critical_warning": warning, "percent_used": 3})
-    )
+    said = json.dumps({"critical_warning": warning, "percent_used": 3, "media_errors": errors})
+    monkeypatch.setattr(machine_facts, "output", lambda *argv, root: said)
     (drive,) = machine_facts.drives()
     assert (drive["name"], drive["pcie"], drive["serial"]) == ("nvme0", "0000:c1:00.0", "S1")
     assert (drive["size_b"], drive["critical_warning"], drive["percent_used"]) == (1_920_383_410_176, 4, 3)
+    assert drive["media_errors"] == 7
 
 
 def test_an_array_comes_with_the_disks_of_its_members(tree: Path):

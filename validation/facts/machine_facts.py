@@ -182,16 +182,18 @@ def drives() -> list[dict[str, Any]]:
                 "firmware": text_of(place / "firmware_rev"),
                 # A namespace below its controller is nvme0n1, or nvme0c0n1 where the kernel joins paths; sectors of 512 B.
                 "size_b": sum(whole(text_of(one / "size")) * 512 for one in place.glob("nvme*n[0-9]*")),
-                "critical_warning": critical(health["critical_warning"]),
-                "percent_used": health.get("percent_used", health.get("percentage_used", 0)),
-                "media_errors": health.get("media_errors", 0),
+                "critical_warning": number(health["critical_warning"]),
+                "percent_used": number(health.get("percent_used", health.get("percentage_used", 0))),
+                "media_errors": number(health.get("media_errors", 0)),
             }
         )
     return found
 
 
-def critical(said: Any) -> int:
-    """The byte of critical warnings; newer nvme-cli prints an object with it."""
+def number(said: Any) -> int:
+    """A value of nvme-cli's JSON: a number; a text for counters of 128 bits (2.3, Debian 12); or an object for the byte of
+    critical warnings.
+    """
     return int(said["value"] if isinstance(said, dict) else said)
 
 
