@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from capacity.build import build
+from capacity.kept import Kept
 from capacity.least import parts
 from capacity.model import Plan
 from capacity.remedies import Trial, applied, cheapest, fixes, stands_against, tried
@@ -31,16 +32,17 @@ def false_remedies(site: Site, id_: str = "") -> list[str]:
     """What does not mend of the remedies of a site's plan, and what mends with a part of its values, one of each kind: finding
     and keys; `id_`: of this finding alone.
     """
-    plan, found, seen = build(site), [], set()
+    kept = Kept(most=2)
+    plan, found, seen = build(site, kept=kept), [], set()
     for one in plan.findings:
         for way in one.remedies:
             kind = (one.id, *way.settings)
             if one.severity == "info" or not way.settings or kind in seen or id_ not in ("", one.id):
                 continue
             seen.add(kind)
-            trial = tried(plan, one, way)
+            trial = tried(plan, one, way, kept)
             enough = next(
-                (part for part in parts(way.settings) if mends(tried(plan, one, Remedy(part, "")), plan)), None
+                (part for part in parts(way.settings) if mends(tried(plan, one, Remedy(part, ""), kept), plan)), None
             )
             if not trial.resolves or enough is not None:
                 why = trial.error or ("the finding stays" if trial.stays else f"new: {', '.join(trial.new)}")
