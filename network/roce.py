@@ -47,10 +47,6 @@ SYSTEMS: Mapping[str, System] = {
     "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
 }
 """{network OS: how it is configured}."""
-ONE_SWITCH = (
-    "compute switches: no configuration for a fabric of one switch: its ports belong to all rails, and prefixes are given to a "
-    "rail and a leaf"
-)
 NEEDED = ("fabric.nos", "fabric.asn_base", "addressing.compute_loopbacks", "addressing.rails")
 """Site keys without which compute switches get no configuration."""
 PUBLIC_KEY = re.compile(
@@ -111,8 +107,6 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
         return Rendering(
             {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
         )
-    if len(names) == 1:
-        return Rendering({}, (ONE_SWITCH,))
     configs = structured_configs(plan, public_key)
     system = SYSTEMS[site.fabric.nos]
     files = {f"{name}{system.suffix}": system.render(configs[name]) for name in names if name in configs}
@@ -134,7 +128,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
     if intent is None or split is None or loopbacks is None or prefix is None or missing_keys(site):
         raise ValueError(f"site {site.name}: compute switches need {', '.join(missing_keys(site))}")
     devices = plan.devices.set_index("name").loc[names]
-    figures = lossless.figures(site, 5 if (devices["role"] == "core").any() else 3, plan.cables)
+    figures = lossless.figures(site, 2 * devices["role"].nunique() - 1, plan.cables)
     by_network = {
         network: dict(zip(zip(rows["device"], rows["interface"], strict=True), rows["address"], strict=True))
         for network, rows in plan.addresses.groupby("network", sort=False)
@@ -158,7 +152,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             loopbacks=str(loopbacks),
             rails=str(prefix),
             leaf_length=split.leaf(0, 0).prefixlen,
-            aggregate=str(split.leaf(int(unit), int(rail))) if role == "leaf" else "",
+            aggregate=str(split.leaf(int(unit), int(rail))) if role == "leaf" and rail >= 0 else "",
             ports=tuple(ports[name]),
             breakouts=parents,
             management=_management(site, *management[name], public_key),

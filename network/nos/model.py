@@ -39,7 +39,7 @@ class SwitchConfig:
 
     ``switch_model``  slug of the catalogue
     ``breakouts``   {cage port: ports that it is split into}
-    ``aggregate``   the leaf's prefix, announced instead of its links; '' on other switches
+    ``aggregate``   the leaf's prefix, announced instead of its links; '' on other switches, and on a single one of all rails
     ``loopbacks``   prefix of all switches' loopbacks, and ``rails`` of all leaves' prefixes of length ``leaf_length``: nothing
                     else is announced or accepted
     ``bfd_ms``      milliseconds between BFD packets, of which three may be missed; None: no BFD

@@ -7,7 +7,8 @@ are too small. The other parts of the address plan are those of network.wiring.a
 Rails
     `addressing.rails` is split into as many equal parts as there are rails, rounded up to a power of two; each part into
     prefixes of one leaf, in the order of the scalable units. Port i of a leaf has the pair 2i (leaf), 2i + 1 (server) of its
-    prefix. An address follows from unit, rail and port alone, so growth changes none.
+    prefix. An address follows from unit, rail and port alone, so growth changes none. A single switch is the leaf of all
+    rails: each of its ports has the pair of its number in the prefix of the rail that the port belongs to.
 AS numbers
     After RFC 7938, 5.2.1: each leaf has its own, spines of one plane share one, cores share one, so that no path goes down and up
     again. Cores have the first number, planes the odd ones behind it, leaves the even ones: growth changes none, as long as the
@@ -108,7 +109,7 @@ def _server_links(
     """Both ends of each server link whose leaf has a prefix, leaf end first; and the units that want one."""
     leaves = switches[switches["role"] == "leaf"].set_index("name")
     unit = links["b_device"].map(leaves["unit"]).to_numpy(dtype=np.int64)
-    rail = links["b_device"].map(leaves["rail"]).to_numpy(dtype=np.int64)
+    rail = links["rail"].to_numpy(dtype=np.int64)
     position = links["b_port"].map({name: i for i, name in enumerate(port_names)}).to_numpy(dtype=np.int64)
     fits = np.flatnonzero(unit < rails.units)
     offset = rail[fits] * rails.rail_size + unit[fits] * rails.leaf_size + 2 * position[fits]
