@@ -482,6 +482,7 @@ NOT_FROM_RAW: Mapping[str, str] = {
     "S031.measured": "the limit is a word: the last state of the boot",
     "S032.applied": OF_THE_WHOLE_NODE,
     "S033.applied": OF_THE_WHOLE_NODE,
+    "S047.measured": "several limits: rate, bit errors before and after FEC, and the light that a module allows",
     "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
     "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
     "S141.applied": OF_THE_WHOLE_NODE,

@@ -17,7 +17,8 @@ EFI system partition that is not mounted is mounted read-only in a mount namespa
               "entries": [{"id": "0001", "partition": uuid, "active": true}]},
      "roce": {"error", "rails": {"rail0": {"pci", "netdev", "rdma", "values": {setting: JSON}, "unread": {setting: why}}}}, or {}
              where the role that sets RoCE adapters has not run,
-     "errors": {part: why it could not be read}}
+     "links": {RDMA device: what `mlxlink --json -c -m` prints of its port}; {} without RDMA devices,
+    "errors": {part: why it could not be read}}
 
 Sizes of memory are MiB, speeds of memory MT/s, speeds of links GT/s.
 """
@@ -277,6 +278,19 @@ def roce() -> dict[str, Any]:
     return {"error": said["error"], "rails": rails}
 
 
+def links() -> dict[str, str]:
+    """The ports of the RDMA devices in mlxlink's words, or why it says nothing."""
+    devices = sorted(path.name for path in (SYS / "class/infiniband").glob("*"))
+
+    def said(name: str) -> str:
+        try:
+            return output("mlxlink", "-d", name, "--json", "-c", "-m", root=True)
+        except RuntimeError as error:
+            return str(error)
+
+    return {name: said(name) for name in devices}
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "memory": memory,
     "controllers": controllers,
@@ -287,6 +301,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "arrays": arrays,
     "boot": boot,
     "roce": roce,
+    "links": links,
 }
 
 

@@ -406,6 +406,7 @@ class Machine(TypedDict, total=False):
     arrays: list[Array]
     boot: Boot
     roce: Roce
+    links: dict[Line, Text]
 
 
 class Mount(TypedDict):

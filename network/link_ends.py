@@ -1,0 +1,157 @@
+"""What one end of a link says of it: state, rate, FEC, bit errors before and after FEC, optical power. Pure.
+
+    end = parse(mlxlink, Source("gpu001", "read mlx5_0"))           # mlxlink --json -c -m
+    list(faults(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15))     # [] where the link is as planned and counted for long enough
+
+`mlxlink` belongs to MFT and, as mstlink, to mstflint (Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp): raw bit errors are
+those before FEC, effective ones those that FEC left.
+
+No error within a time says something of the bit error rate only after so many bits: with N bits and no error, the rate is below 3/N
+with 95 % confidence (rule of three: 1 - (1 - p)^N = 0.95 gives p = -ln(0.05)/N). 1e-15 at 400 Gb/s takes 7,500 s.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from network.drivers import answers
+from network.drivers.answers import Line, Source
+from network.infiniband.parse import LANE_GBPS
+
+RULE_OF_THREE = 3.0
+"""-ln(1 - 0.95), rounded up."""
+SECTIONS = ("Operational Info", "Physical Counters and BER Info", "Module Info")
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?")
+_SPEED = re.compile(r"(?:IB-)?([A-Z]DR(?:10)?)|([0-9]{1,4})(?:G|GbE)\b.*")
+_WIDTH = re.compile(r"([0-9]{1,2})x")
+_RANGE = re.compile(r"(.*?)\[\s*(\S+?)\s*\.\.\s*(\S+?)\s*\]\s*")
+
+
+class _Result(TypedDict):
+    output: dict[Line, Any]
+
+
+class _Answer(TypedDict):
+    result: _Result
+
+
+@dataclass(frozen=True)
+class LinkEnd:
+    """One end of a link, as it says itself. None: the end does not say it.
+
+    ``rate_gbps``   0 where there is no link
+    ``raw_ber``     bit error rate before FEC, ``errors`` bits that are wrong after it, since `counted_s`
+    ``rx_dbm``      received power of each lane; empty for copper. ``rx_range_dbm``: what the module allows
+    """
+
+    state: str
+    physical: str
+    rate_gbps: float
+    fec: str
+    raw_ber: float | None
+    errors: int | None
+    counted_s: float | None
+    rx_dbm: tuple[float, ...] = ()
+    rx_range_dbm: tuple[float, float] | None = None
+
+
+def soak_s(ber: float, rate_gbps: float) -> float:
+    """Seconds without an error that a link of this rate has to run to say that its bit error rate is below `ber` with 95 %."""
+    return RULE_OF_THREE / (ber * rate_gbps * 1e9)
+
+
+def parse(text: str, source: Source) -> LinkEnd:
+    """What `mlxlink --json -c -m` says. UnreadableAnswer names the device for anything else."""
+    output = answers.read(_Answer, answers.load(text, source), source)["result"]["output"]
+    link, counters, module = (_section(output, name, source) for name in SECTIONS)
+    for field in ("State", "Physical state", "Speed", "Width"):
+        if field not in link:
+            raise source.unreadable(f"{SECTIONS[0]}: {field}", "nothing")
+    with answers.reading(source, "numbers of mlxlink"):
+        minutes, errors = (
+            _number(counters, "Time Since Last Clear [Min]"),
+            _number(counters, "Effective Physical Errors"),
+        )
+        power, bounds = _lanes(module.get("Rx Power Current [dBm]"))
+        return LinkEnd(
+            state=link["State"],
+            physical=link["Physical state"],
+            rate_gbps=_rate(link["Speed"], link["Width"]),
+            fec=link.get("FEC", ""),
+            raw_ber=_number(counters, "Raw Physical BER"),
+            errors=None if errors is None else int(errors),
+            counted_s=None if minutes is None else minutes * 60,
+            rx_dbm=() if "copper" in module.get("Cable Type", "").lower() else power,
+            rx_range_dbm=bounds,
+        )
+
+
+def faults(end: LinkEnd, *, rate_gbps: float, raw_ber: float, ber: float) -> Iterator[str]:
+    """What is wrong with an end. rate_gbps: planned; raw_ber, ber: highest bit error rate before and after FEC."""
+    if (end.state, end.physical) != ("Active", "LinkUp"):
+        yield f"is {end.state}, {end.physical}, wanted Active, LinkUp"
+        return
+    if end.rate_gbps != rate_gbps:
+        yield f"runs at {end.rate_gbps:g} Gb/s, planned {rate_gbps:g}"
+    if not end.fec or end.fec.lower().startswith(("no fec", "n/a")):
+        yield f"has no FEC ({end.fec or 'none named'}): lanes of 50 Gb/s and more need it (IEEE 802.3, clause 91 and 119)"
+    if end.raw_ber is None or end.errors is None or end.counted_s is None:
+        yield "counts no bit errors"
+    else:
+        if end.raw_ber > raw_ber:
+            yield f"has a bit error rate of {end.raw_ber:.1e} before FEC, limit {raw_ber:.1e}"
+        needed = soak_s(ber, rate_gbps)
+        bits = end.counted_s * end.rate_gbps * 1e9
+        if end.errors and end.errors > ber * bits:
+            yield f"has {end.errors} wrong bits after FEC in {end.counted_s:.0f} s, limit {ber:.1e} of all bits"
+        elif end.counted_s < needed:
+            yield f"has counted for {end.counted_s:.0f} s: {ber:.1e} takes {needed:.0f} s without an error"
+    for lane, power in enumerate(end.rx_dbm, 1):
+        if end.rx_range_dbm and not end.rx_range_dbm[0] <= power <= end.rx_range_dbm[1]:
+            low, high = end.rx_range_dbm
+            yield f"receives {power:g} dBm on lane {lane}, the module allows {low:g} to {high:g}"
+
+
+def _section(output: Mapping[str, Any], name: str, source: Source) -> Mapping[str, str]:
+    """A section as texts; {} where the tool was not asked for it. Lists of lanes are joined by commas."""
+    given = output.get(name, {})
+    if not isinstance(given, Mapping):
+        raise source.unreadable(f"{name}: fields", str(given)[:80])
+    made = {}
+    for field, value in given.items():
+        value = value.get("values", "") if isinstance(value, Mapping) else value
+        made[field] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return made
+
+
+def _rate(speed: str, width: str) -> float:
+    found, lanes = _SPEED.fullmatch(speed), _WIDTH.fullmatch(width)
+    if found is None:
+        return 0.0
+    if found[2]:
+        return float(found[2])
+    return LANE_GBPS.get(found[1], 0.0) * (int(lanes[1]) if lanes else 0)
+
+
+def _number(section: Mapping[str, str], field: str) -> float | None:
+    """A number, None where the field is missing or 'N/A'; ValueError for other words."""
+    said = section.get(field, "N/A")
+    if said in ("N/A", ""):
+        return None
+    if not _NUMBER.fullmatch(said):
+        raise ValueError(f"{field}: {said[:40]!r}")
+    return float(said)
+
+
+def _lanes(said: str | None) -> tuple[tuple[float, ...], tuple[float, float] | None]:
+    """'1.2,1.1 [-10.0..5.0]': the values of the lanes, and the range that the module allows."""
+    if said is None or said.startswith("N/A"):
+        return (), None
+    ranged = _RANGE.fullmatch(said)
+    values = (ranged[1] if ranged else said).replace(" ", "").strip(",")
+    lanes = tuple(float(one) for one in values.split(",") if one)
+    return lanes, (float(ranged[2]), float(ranged[3])) if ranged else None

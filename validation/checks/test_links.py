@@ -1,0 +1,89 @@
+"""Links of the compute fabric as the adapters at their ends say: rate, FEC, bit errors over a long enough time, optical power."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from capacity.model import Plan
+from network import link_ends
+from network.drivers.answers import Source
+from network.drivers.errors import UnreadableAnswer
+from network.infiniband.wire import FABRIC, on_the_wire
+from validation.assembly import unread
+from validation.check import Limit, Outcome, check, site_limit
+from validation.facts import Answer, Facts
+
+OPERATION = "read links"
+
+
+@pytest.fixture(scope="session")
+def rdma_devices(plan: Plan) -> dict[str, dict[str, str]]:
+    """Names of the RDMA devices of each server."""
+    return names_of_devices(plan)
+
+
+def names_of_devices(plan: Plan) -> dict[str, dict[str, str]]:
+    """{server: {RDMA device: its end of a compute cable}}, by all names that Linux may give a device."""
+    if plan.site.fabric.kind != "roce":
+        return {host: dict(devices) for host, devices in on_the_wire(plan).devices.items()}
+    ends = plan.cables[(plan.cables["fabric"] == FABRIC) & (plan.cables["stage"] == "node-leaf")]
+    found: dict[str, dict[str, str]] = {}
+    for host, port in ends[["a_device", "a_port"]].itertuples(index=False, name=None):
+        found.setdefault(host, {})[port] = (
+            f"{host}:{port}"  # the role that sets the adapters gives them the rail's name
+        )
+    return found
+
+
+@check("S047.measured", inputs=("frame.cables", "site.fabric", "site.limits", "assets"), only=("compute_switches",))
+def test_links_are_up_and_without_errors_for_long_enough(
+    subject: str, plan: Plan, facts: Facts, rdma_devices: dict[str, dict[str, str]]
+) -> Outcome:
+    cables = plan.cables
+    mine = cables[(cables["fabric"] == FABRIC) & (cables["stage"] == "node-leaf") & (cables["b_device"] == subject)]
+    if mine.empty:
+        pytest.skip(f"no adapter hangs on {subject}: no driver reads links between switches")
+    if all(_container(facts.nodes[host]) for host in mine["a_device"]):
+        pytest.skip(f"what hangs on {subject} are containers: they have no links of their own")
+    ber, raw_ber = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
+    problems: list[str] = []
+    said: dict[str, str] = {}
+    for host, port, far_port, rate in mine[["a_device", "a_port", "b_port", "rate_gbps"]].itertuples(
+        index=False, name=None
+    ):
+        for fault in _faults(facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate, ber, raw_ber):
+            problems.append(f"{host}:{port} (at {subject}:{far_port}) {fault}")
+    needed = max(link_ends.soak_s(float(ber.value), rate) for rate in mine["rate_gbps"])
+    good = (
+        f"{len(mine)} links at their rate with FEC, no light or error outside its limit, {needed:.0f} s counted or more"
+    )
+    asked = tuple(identity for host in mine["a_device"].unique() for identity in facts.nodes[host].identities)
+    value = {"links": len(mine), "faults": len(problems)}
+    raw = json.dumps(said, sort_keys=True, indent=1).encode()
+    return Outcome(not problems, value, "; ".join(problems) or good, limit=ber, identities=asked, raw=raw)
+
+
+def _container(node: Answer) -> bool:
+    return bool(node.data.get("machine", {}).get("container"))
+
+
+def _faults(
+    node: Answer, end: str, devices: dict[str, str], said: dict[str, str], rate: float, ber: Limit, raw_ber: Limit
+) -> Iterator[str]:
+    """What is wrong with the adapter's end of a cable; what it said goes into `said`."""
+    machine = node.data.get("machine", {"error": "it was not asked"})
+    if why := [node.error] if node.error else unread(machine, "links"):
+        yield f"is not known: {why[0]}"
+        return
+    name = next((name for name, at in devices.items() if at == end and name in machine["links"]), None)
+    if name is None:
+        yield f"is none of its RDMA devices ({', '.join(machine['links']) or 'it has none'})"
+        return
+    text = said[end] = machine["links"][name]
+    try:
+        found = link_ends.parse(text, Source(node.device, f"{OPERATION}: {name}", "run mlxlink there by hand"))
+    except UnreadableAnswer as error:
+        yield f"cannot be read: {error}"
+        return
+    yield from link_ends.faults(found, rate_gbps=rate, raw_ber=float(raw_ber.value), ber=float(ber.value))
