@@ -150,7 +150,7 @@ def _loaded(
             *loading.check_elements(elements, ways),
             *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         ),
-        tuple(utility.check_utility(site, electrical, elements)),
+        (*utility.check_utility(site, electrical, elements), *utility.check_units(site, electrical, elements)),
         tuple(panels.check(site, electrical, tree, circuits.assign(worst_kw=fed["worst_kw"]), racks, at)),
         fed,
         net,

@@ -326,7 +326,27 @@ def _from_detail(detail: ErrorDetails, model: type[BaseModel], document: Documen
         "date_from_datetime_inexact",
     }:
         return _wrong_type(path, kind, value, found, meaning)
-    return Problem(path, "an impossible value", found, _constraint(detail), _remedy(path, meaning))
+    return Problem(
+        path, "an impossible value", found, _constraint(detail), _remedy(path, meaning) + _other_unit(detail)
+    )
+
+
+POWER_UNITS = {"kw": ("MW", "W"), "kva": ("MVA", "VA"), "mw": ("GW", "kW"), "mva": ("GVA", "kVA")}
+"""Units of keys of power, and the next larger and smaller one: a factor of 1,000."""
+
+
+def _other_unit(detail: ErrorDetails) -> str:
+    """What to write where a power out of its bounds is within them as a figure in the next unit."""
+    units = POWER_UNITS.get(str(detail["loc"][-1]).rpartition("_")[2])
+    context, value = detail.get("ctx", {}), detail["input"]
+    if units is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    least, most = context.get("ge", context.get("gt")), context.get("le", context.get("lt"))
+    if least is not None and value > 0 and value * 1000 >= least:
+        return f" Write {value * 1000:g} if {shown(value)} {units[0]} is meant."
+    if most is not None and value / 1000 <= most:
+        return f" Write {value / 1000:g} if {shown(value)} {units[1]} is meant."
+    return ""
 
 
 def _is_there(document: Document, path: Path) -> bool:
