@@ -118,19 +118,21 @@ class Journal:
         self._folder = folder
 
     def read(self, server: str) -> Life:
-        """The record of a server; a new one where there is none. ValueError, which names the file, for one of another program."""
+        """The record of a server; a new one where there is none. BadAnswer, which names the file, for one of another program."""
         path = self._folder / f"{server}.json"
         if not path.exists():
             return Life(server)
         try:
             life = from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"{path}: {error}; set the file aside: the server is then looked at from the beginning"
-            ) from None
+            raise self._unreadable(server, path, str(error)) from None
         if life.server != server:
-            raise ValueError(f"{path}: the record of {life.server}; set the file aside")
+            raise self._unreadable(server, path, f"that of {life.server}")
         return life
+
+    def _unreadable(self, server: str, path: Path, seen: str) -> BadAnswer:
+        way = "set the file aside: the server is then looked at from the beginning"
+        return BadAnswer(server, f"read {path}", "the record of this server", seen, way)
 
     def keep(self, life: Life) -> None:
         """It is on the disk when this returns."""

@@ -7,6 +7,8 @@ The id is SITE/KEY: name or path of the site, and the resource's key (rack, swit
 
 from collections.abc import Callable, Mapping
 
+import pandas as pd
+
 from capacity.build import build
 from capacity.model import Plan
 from capacity.services.boot import BootError, ImageError
@@ -31,17 +33,20 @@ from inventory.site import SiteError
 def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
     """{token: {key: inputs}} of every resource of a plan; `reference` is the site's name or path."""
     assets = load_assets(plan.site)
-    try:
-        images = rack_images(plan, assets, reference, var_dir(plan.site.name) / IMAGES)[0]
-    except (BootError, ImageError) as error:
-        raise RefusedError(str(error)) from None
     return {
         RackOutlets.token: rack_outlets(plan, assets, reference),
         SwitchConfig.token: switch_configs(plan, assets, reference),
         Servers.token: rack_servers(plan, plan.catalog, assets, reference),
-        Installed.token: images if plan.site.provisioning.installed_by == "pulumi" else {},
+        Installed.token: _images(plan, assets, reference) if plan.site.provisioning.installed_by == "pulumi" else {},
         SubnetManager.token: subnet_managers(plan, assets, reference),
     }
+
+
+def _images(plan: Plan, assets: pd.DataFrame, reference: str) -> dict[str, Data]:
+    try:
+        return rack_images(plan, assets, reference, var_dir(plan.site.name) / IMAGES)[0]
+    except (BootError, ImageError, OSError) as error:
+        raise RefusedError(str(error)) from None
 
 
 Planned = Callable[[str, str], Data]

@@ -8,6 +8,7 @@ import pytest
 
 from capacity.services.boot.life import OTHER_STOPS, SAFE_STOPS, STEPS, Life
 from infra.install.bring import Bringing, Journal
+from network.drivers.errors import BadAnswer
 from tests.infra.install.simulated import DELIVERED, HELD, OFFER, TARGET, Boot, Clock, Machine
 
 
@@ -257,10 +258,10 @@ def test_a_server_that_was_ready_and_is_off_is_only_switched_on(site: Site) -> N
 def test_a_journal_of_another_server_is_refused_by_its_file(site: Site, tmp_path: Path) -> None:
     site.journal.keep(Life("gpu001"))
     (tmp_path / "gpu002.json").write_text((tmp_path / "gpu001.json").read_text())
-    with pytest.raises(ValueError, match=r"gpu002\.json: the record of gpu001"):
+    with pytest.raises(BadAnswer, match=r"gpu002\.json: expected the record of this server, saw that of gpu001"):
         site.journal.read("gpu002")
     (tmp_path / "gpu003.json").write_text("{")
-    with pytest.raises(ValueError, match=r"gpu003\.json: .*set the file aside"):
+    with pytest.raises(BadAnswer, match=r"gpu003: read .*gpu003\.json: .*set the file aside"):
         site.journal.read("gpu003")
 
 

@@ -140,3 +140,13 @@ def test_offers_are_read_from_the_boot_servers_plans_and_a_broken_one_is_named()
         BadAnswer, match=r"mgm01: read /srv/bringup/boot/http/plan/02-5e-00-00-00-02\.env: expected the plan"
     ):
         parse_offers(f"{text}== 02-5e-00-00-00-02.env\nDEVICE='gpu002\n", "mgm01")
+
+
+def test_a_broken_record_of_a_server_is_named_by_its_file_and_nothing_is_touched(rack, tmp_path):
+    (tmp_path / "installing").mkdir()
+    (tmp_path / "installing" / "gpu001.json").write_text('{"server": "gpu001"')
+    with pytest.raises(BadAnswer, match=r"gpu001: read .*installing/gpu001\.json: expected the record of this server"):
+        rack.kind.apply(rack.inputs, None)
+    assert rack.machine.acts == []
+    (line,) = rack.kind.preview(rack.inputs, None)
+    assert "set the file aside" in line
