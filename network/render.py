@@ -99,7 +99,7 @@ def render_structured(config: dict[str, Any], os_name: str) -> str:
 @cache
 def _template(os_name: str) -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(nos.folder(os_name)),
+        loader=jinja2.FileSystemLoader(nos.folder(os_name, "template.j2")),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -78,7 +78,7 @@ class SwitchConfig(OfHost):
         """The network OS must be known, the configuration not empty."""
         wrong = []
         try:
-            nos.folder(inputs["nos"])
+            nos.folder(inputs["nos"], "factory.j2")
         except ValueError as error:
             wrong.append(("nos", str(error)))
         if not inputs["config"].strip():

@@ -11,9 +11,9 @@ from inventory.yaml_data import read_data
 FOLDER = Path(__file__).parent
 
 
-def folder(nos: str) -> Path:
-    """The folder of one network OS. Raises ValueError that names the known ones."""
-    known = sorted(p.parent.name for p in FOLDER.glob("*/driver.py"))
+def folder(nos: str, holds: str = "driver.py") -> Path:
+    """The folder of one network OS that holds a file. Raises ValueError that names those that do."""
+    known = sorted(p.parent.name for p in FOLDER.glob(f"*/{holds}"))
     if nos not in known:
         raise ValueError(f"network OS {nos!r} is none of {', '.join(known)}")
     return FOLDER / nos

@@ -5,10 +5,12 @@ After an intended change: `BRINGUP_UPDATE_GOLDEN=1 pytest tests/network/test_ren
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from network.nos.frr.driver import REFUSED
 from network.render import render, render_structured, structured_config, switches
 from tests.plans import plan_of
 
@@ -38,6 +40,33 @@ def test_every_switch_of_the_lab_renders_to_its_golden_file(plan):
             path.write_text(text)
         assert text == path.read_text(), f"{name} differs from {path}"
     assert {path.stem for path in GOLDEN.glob("*.conf")} == set(texts)
+
+
+@pytest.mark.needs("vtysh")
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("router bgp 65101", "router bgp 5000000000"),
+        ("router-id 172.16.0.3", "router-id 172.16.0.300"),
+        ("ip address 172.18.0.0/31", "ip address 172.18.0.0/33"),
+        ("remote-as external", "remote-as foreign"),
+        ("neighbor swp1 interface", "neighbor swp1 port"),
+        ("network 172.16.0.7/32", "network 172.16.0.7/99"),
+        ("permit 172.16.0.0/20 ge 32", "permit 172.16.0.0/20 ge 33"),
+        ("route-map LOOPBACKS permit", "route-map LOOPBACKS allow"),
+        ("transmit-interval 1000", "transmit-interval 1"),
+        ("ip route 172.16.0.7/32 172.18.0.1", "ip route 172.16.0.7/40 172.18.0.1"),
+    ],
+)
+def test_frrs_own_parser_takes_the_text_and_refuses_one_wrong_value(plan, tmp_path, right, wrong):
+    text = render(plan, "leaf01")
+    assert right in text
+    (tmp_path / "new.conf").write_text(text.replace(right, wrong, 1))
+    command = ["vtysh", "-C", "-f", str(tmp_path / "new.conf")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if REFUSED.match(line)]
+    assert bool(said) == bool(wrong), done.stdout + done.stderr
 
 
 def test_no_switch_renders_its_management_port_or_a_line_that_equals_a_default(plan):

@@ -35,6 +35,8 @@ MOST_PORTS = 4096
 TIMER_WAS_FASTER = 95
 """Exit status of `confirm` in on_device.sh."""
 
+REFUSED = re.compile(r"line \d+: %", re.MULTILINE)
+"""What `vtysh -C` says of a line that it does not take. Its exit status is 0 where a later line was taken (FRR 8.4)."""
 MTU = re.compile(r"[0-9]{1,6}")
 
 
@@ -96,7 +98,7 @@ class Switch(OverSsh):
         self._verb("takeover")
         self._stage(config)
         status, out, _ = self._execute("check", (), b"")
-        if status:
+        if status or REFUSED.search(out):
             self._verb("rollback")
             raise PushRefused(
                 self.name,

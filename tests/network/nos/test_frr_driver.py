@@ -11,7 +11,7 @@ import pytest
 
 from network import nos
 from network.drivers.credentials import SshCredentials
-from network.drivers.errors import BadAnswer, IdentityMismatch, PushRolledBack, Unreachable, WriteRefused
+from network.drivers.errors import BadAnswer, IdentityMismatch, PushRefused, PushRolledBack, Unreachable, WriteRefused
 from network.nos.choose import driver
 from network.nos.frr.driver import ON_DEVICE, Switch, parse_diff, parse_facts, parse_neighbours, with_management
 from tests.network.sshd import SSHD, serving
@@ -154,6 +154,17 @@ def test_a_verb_that_fails_gives_its_complaint():
 def test_a_timer_that_was_faster_than_the_confirmation_is_a_rollback():
     with pytest.raises(PushRolledBack, match="^leaf01: confirm configuration: .*rollback timer ran out first"):
         connected(Channel(95)).confirm()
+
+
+def test_lines_that_vtysh_refuses_with_exit_status_0_are_refused(monkeypatch):
+    """vtysh 8.4 -C ends with 0 where lines behind the refused one are taken again."""
+    switch, asked = connected(Channel(0, out=b"line 51: % Unknown command[4]: router bgp 5000000000\n")), []
+    monkeypatch.setattr(switch, "_compare_identity", lambda: None)
+    monkeypatch.setattr(switch, "_stage", lambda config: None)
+    monkeypatch.setattr(switch, "_verb", lambda verb, *_, **__: asked.append(verb))
+    with pytest.raises(PushRefused, match="^leaf01: check configuration: .*line 51: % Unknown command"):
+        switch.load("router bgp 5000000000\n")
+    assert asked == ["takeover", "rollback"]
 
 
 def test_an_upload_that_arrives_changed_is_refused_before_the_diff():
