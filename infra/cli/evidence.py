@@ -137,8 +137,10 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from capacity.outputs.documents.work import work_list
     from capacity.outputs.tables import csv_text
     from infra import screens
+    from inventory.delivered.as_built import load_as_built
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir
+    from network import as_built
     from validation.diagnose import diagnose
     from validation.facts import Facts, gather
 
@@ -147,17 +149,22 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.html:
         raise UsageError("--html is for two plans: name a second site, or change a key with --set")
     plan = planned(arguments.site)
+    installed = load_as_built(plan.site)
     if arguments.facts:
         facts, recorded = Facts.read(arguments.facts), arguments.facts
     else:
         facts = gather(plan)
         recorded = facts.write(var_dir(plan.site.name, arguments.out) / "facts")
-    findings = diagnose(plan, load_assets(plan.site), facts)
+    findings = [*as_built.differences(plan.cables, installed), *diagnose(plan, load_assets(plan.site), facts)]
     if arguments.json:
         print(json.dumps({"facts": str(recorded), "findings": [finding.as_dict() for finding in findings]}, indent=2))
     else:
         screens.show_findings(standard_console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
+        if not installed.empty:
+            print(
+                f"As built: {plan.cables['cable_id'].isin(installed.index).sum()} of {len(plan.cables)} planned cables recorded"
+            )
         file = var_dir(plan.site.name, arguments.out) / "work-list.csv"
         file.unlink(missing_ok=True)  # that of an earlier comparison
         if not (work := work_list(plan, findings)).empty:

@@ -43,7 +43,9 @@ it is. `key: null` drops what a design gives at that key: an activity of the pro
 section; single entries of a list are not dropped so. The shipped sites in `inventory/sites/` are written this way.
 
 What was delivered and built is not intent: it lies beside the site file in `assets.csv` (device, manufacturer, serial, uuid,
-mgmt_mac, guid) and `as_built.csv`.
+mgmt_mac, guid) and `as_built.csv` (cable_id, a_device, a_port, b_device, b_port, part, serial, length_m, installed_on,
+installed_by).
+`bringup compare` shows how the cables of `as_built.csv` differ from the plan.
 
 """
 

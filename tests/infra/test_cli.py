@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from infra.cli.evidence import end_of
-from inventory.paths import site_dir
+from inventory.paths import repo_root, site_dir
 from tests.full_sites import full_text
 
 VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "freeze", "gate"]
@@ -325,6 +325,17 @@ def test_recorded_facts_and_a_second_plan_do_not_go_together(
 ) -> None:
     assert cli.main(["compare", "lab", "b200-256-roce", "--facts", str(tmp_path / "x")]) == CANNOT
     assert "leave it out" in capsys.readouterr().err
+
+
+def test_cables_as_built_are_compared_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = str(repo_root() / "tests" / "validation" / "data" / "healthy.json")
+    site = variant(tmp_path / "site", "name: lab", "name: lab")
+    with (tmp_path / "site" / "as_built.csv").open("a") as list_:
+        list_.write("gpu001:ib0,gpu001,ib0,ibl001,p9,aoc-200g-100m,,,2026-11-20,Jo\n")
+    assert cli.main(["compare", site, "--facts", facts]) == JUDGED_NO
+    said = capsys.readouterr().out
+    assert "AS-BUILT-CABLE" in said
+    assert "As built: 1 of " in said
 
 
 def test_options_are_ranked_and_the_others_say_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,11 @@ from inventory.findings_registry import registry
 from inventory.paths import repo_root
 
 PLANNER = ("capacity", "network")
-NOT_OF_A_SITE_FILE = ("network.compare", "network.infiniband.compare", "capacity.accepted", "capacity.outputs.")
-"""Modules that judge what devices answer and what was accepted before, and those that only show findings."""
+NOT_OF_A_SITE_FILE = (
+    *("network.as_built", "network.compare", "network.infiniband.compare"),
+    *("capacity.accepted", "capacity.outputs."),
+)
+"""Modules that judge what devices answer, what was installed and accepted before, and those that only show findings."""
 
 OF_RULES = {f"SCHEDULE-RULE-{name}" for name, *_ in RULES}
 RULE = "f'SCHEDULE-RULE-{name}'"
