@@ -7,6 +7,10 @@ from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 
 _DAYS_PER_MONTH = 365.25 / 12
+STATED = "when the site has to be live (schedule.need_date)"
+COMPUTED = (
+    "the date of go-live that the plan computes with every lead time and duration at its longest (schedule.need_date)"
+)
 
 
 def check_os_support(site: Site) -> list[Finding]:
@@ -16,6 +20,8 @@ def check_os_support(site: Site) -> list[Finding]:
     months = left_days / _DAYS_PER_MONTH
     if limit is None or months >= limit.value:
         return []
+    origin = site.effective.origin(("schedule", "need_date"))
+    computed = origin is not None and origin.kind == "computed"
     least = site.schedule.need_date + datetime.timedelta(days=math.ceil(limit.value * _DAYS_PER_MONTH))
     return [
         finding(
@@ -30,11 +36,13 @@ def check_os_support(site: Site) -> list[Finding]:
                 "version": site.os.version,
                 "eol_date": site.os.eol_date,
                 "need_date": site.schedule.need_date,
+                "date_said": COMPUTED if computed else STATED,
                 "short": -months,
             },
             months=round(months, 1),
             remedies=[
                 remedy(fix="longer-support", least_date=least),
+                *([remedy(fix="own-date")] if computed else []),
                 *(
                     [remedy({"limits.os_eol_min_months.value": math.floor(months)}, fix="accepted")]
                     if months >= 0

@@ -8,6 +8,8 @@ from capacity.services.os_support import check_os_support
 from capacity.stages import site_findings
 from inventory.site import load_site, site_names
 from tests.capacity.sites import variant
+from tests.findings import names
+from tests.first_sites import first_site
 
 
 def test_supply_air_of_a_dense_class_is_judged_by_its_own_band() -> None:
@@ -40,6 +42,14 @@ def test_support_must_outlast_go_live_by_the_limit() -> None:
     gone = variant("lab", os={"eol_date": need - datetime.timedelta(days=61)})
     assert "2.0 months before" in check_os_support(gone)[0].message
     assert check_os_support(late) == []
+
+
+def test_a_computed_date_of_go_live_is_called_computed() -> None:
+    """Transformers of 160 weeks make it 2030; no person has said so."""
+    (found,) = check_os_support(first_site("gb300"))
+    assert names(found, "computes", "schedule.need_date", "leadtimes")
+    stated = variant("lab", os={"eol_date": load_site("lab").schedule.need_date})
+    assert not names(check_os_support(stated)[0], "computes")
 
 
 def test_shipped_sites_break_none_of_these_rules_as_an_error() -> None:
