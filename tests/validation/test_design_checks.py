@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from capacity.model import Plan
+from capacity.outputs.documents.upgrade import switch_upgrade
 from capacity.outputs.summary import summarise
 from tests.capacity.golden import SITES
 from tests.plans import plan_of
@@ -223,3 +224,17 @@ def test_told_figures_that_differ_from_their_recount_are_seen(plan: Plan, monkey
     monkeypatch.setattr(checks, "part", lambda _, name: wrong[name])
     assert "the plan tells 3.0 kW" in checks.test_facility_power_agrees_both_ways("lab", plan).detail
     assert not checks.test_room_heat("lab", plan).passed
+
+
+def test_an_upgrade_that_drains_nobody_cuts_servers_off(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.test_upgrades_of_switches_leave_a_way_to_all_that_is_not_drained("lab", plan).passed
+    monkeypatch.setattr("capacity.outputs.documents.upgrade.cut_off", lambda *_, **__: [])
+    outcome = checks.test_upgrades_of_switches_leave_a_way_to_all_that_is_not_drained("lab", plan)
+    assert outcome.detail == "4 devices without a way in window 11, first gpu001"
+
+
+def test_a_switch_that_no_window_has_is_named(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = switch_upgrade(plan)
+    monkeypatch.setattr("capacity.outputs.documents.installation.switch_upgrade", lambda _: whole.iloc[1:])
+    outcome = checks.test_upgrades_of_switches_leave_a_way_to_all_that_is_not_drained("lab", plan)
+    assert outcome.detail == "1 switches in the plan or the list only, first spine01"

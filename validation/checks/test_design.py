@@ -316,6 +316,28 @@ def test_topology_file_is_complete(subject: str, plan: Plan) -> Outcome:
     return generated(installation.topology(plan), problems, value, f"{len(cables)} edges join all of both fabrics")
 
 
+@check("S061.generated", inputs=("frame.cables", "frame.devices", "frame.placements"))
+def test_upgrades_of_switches_leave_a_way_to_all_that_is_not_drained(subject: str, plan: Plan) -> Outcome:
+    """Every switch in one window; of what is not drained, nobody loses the last of the cables that a window takes away."""
+    text = installation.document(plan, "switch-upgrade.csv")
+    windows = read_document(text)
+    wanted = plan.devices[(plan.devices["kind"] == "switch") & plan.devices["fabric"].isin(["compute", "inband"])]
+    problems = first_of(sorted(set(wanted["name"]) ^ set(windows["switch"])), "switches in the plan or the list only")
+    problems += first_of(twice(windows, "switch"), "switches in two windows")
+    cables = plan.cables[plan.cables["fabric"].isin(["compute", "inband"]) & (plan.cables["stage"] != "manager-leaf")]
+    rail = cables["rail"].where(cables["stage"] == "node-leaf", -1)  # a server has ways on each rail
+    ways = cables[["fabric", "stage", "a_device", "b_device"]].assign(rail=rail)
+    for window, rows in windows.groupby("window", sort=False):
+        gone, drained = set(rows["switch"]), set(" ".join(rows["drained"]).split())
+        lost = (
+            ways.assign(lost=ways["b_device"].isin(gone)).groupby(["a_device", "fabric", "stage", "rail"])["lost"].all()
+        )
+        names = {str(device) for device, *_ in lost[lost].index} - gone - drained
+        problems += first_of(sorted(names), f"devices without a way in window {window}")
+    value = {"windows": int(windows["window"].nunique()), "switches": len(windows)}
+    return generated(text, problems, value, f"{value['switches']} switches in {value['windows']} windows")
+
+
 def unreached(cables: pd.DataFrame, names: list[str]) -> list[str]:
     """Those of the names that cannot be reached from the first one over these cables."""
     beside: dict[str, set[str]] = {}

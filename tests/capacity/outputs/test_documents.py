@@ -56,6 +56,18 @@ def test_the_same_site_gives_the_same_bytes(plan, papers):
     assert documents(build(load_site(plan.site.name))) == papers
 
 
+def test_switches_are_upgraded_in_windows_that_leave_a_way(plan, papers):
+    windows = table(papers["switch-upgrade.csv"])
+    switches = plan.devices[(plan.devices["kind"] == "switch") & plan.devices["fabric"].isin(["compute", "inband"])]
+    assert sorted(windows["switch"]) == sorted(switches["name"])
+    alone = windows[(windows["fabric"] == "inband") | (windows["role"] != "leaf")]
+    assert not alone["window"].duplicated().any()
+    assert (alone["drained"] == "").all()
+    units = windows[(windows["fabric"] == "compute") & (windows["role"] == "leaf")].drop_duplicates("window")
+    drained = " ".join(units["drained"]).split()
+    assert sorted(drained) == sorted(plan.devices.loc[plan.devices["role"] == "gpu", "name"])
+
+
 def test_the_cable_schedule_has_every_cable_once_with_both_places(plan, papers):
     schedule = table(papers["cable-schedule.csv"])
     assert schedule["cable_id"].tolist() == plan.cables["cable_id"].tolist()
