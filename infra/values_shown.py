@@ -69,11 +69,10 @@ def show_assumptions(console: Console, assumed: Sequence[tuple[str, Any, Origin]
     title = f"{len(rows)} values rest on reference designs and are not confirmed for this site"
     console.print(table(title, "key", "value", "design", "source", rows=rows))
     if sizes:
-        console.print(
-            f"\n{len(sizes)} sizes are worked out, and settled by bringup accept or by the site file: {', '.join(sizes)}",
-            markup=False,
-            highlight=False,
-        )
+        sections = dict.fromkeys(key.partition(".")[0] for key in sizes)
+        lines = [", ".join(key for key in sizes if key.partition(".")[0] == section) for section in sections]
+        head = f"\n{len(sizes)} sizes are worked out, and settled by bringup accept or by the site file:"
+        console.print("\n  ".join([head, *lines]), markup=False, highlight=False)
 
 
 def _short(text: str, most: int = SHORT) -> str:
