@@ -3,7 +3,7 @@
     files = files_of(plan)                # what `bringup accept` writes to accepted/
     standing = load_standing(site)        # what `build` starts from: names, places, addresses, ports
     judged(site, standing, frames)        # findings: differences between a plan and the accepted state
-    growth(standing, frames)              # one row a device and cable: stay, add, move or remove
+    growth(standing, frames, optics)      # one row a device, cable and transceiver: stay, add, move or remove
 
 Of the frames only what was allocated is kept: what a device is called and where it stands, what is plugged into what, which
 addresses it has. What follows from the catalogue (power, mass, part numbers) is worked out anew.
@@ -188,15 +188,20 @@ def changes(standing: Standing, made: Mapping[str, pd.DataFrame]) -> dict[str, l
 UNPRICED = (math.nan, "")
 
 
-def growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a device and a cable, columns GROWTH: what happens to it between the accepted state and a plan.
+def growth(
+    standing: Standing, made: Mapping[str, pd.DataFrame], transceivers: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """One row a device, a cable and a transceiver, columns GROWTH: what happens to it between the accepted state and a plan.
 
     ``a_*`` and ``b_*`` are the ends of a cable as DEVICE:PORT; of a device ``a_*`` is its place, RACK U. A cable that is the same
     at one end only is moved there. ``hours`` count plugs, PLUG_H each; ``price`` is that of what is added, by the bill of
-    materials, without the optics of a fibre: NaN where it has no price, which is an empty cell in growth.csv, and 0 for what is not
-    bought.
+    materials, of a fibre without its optics: NaN where it has no price, which is an empty cell in growth.csv, and 0 for what is not
+    bought. ``transceivers`` are those of the plan (device, cage, ports, transceiver: capacity.outputs.documents). One is added
+    where no port of its cage had a cable. Which are taken out is not known: the accepted state has no parts.
     """
     rows = [*_device_growth(standing, made), *_cable_growth(standing, made)]
+    if transceivers is not None:
+        rows += _optics_growth(standing, made, transceivers)
     order = {"remove": 0, "move": 1, "add": 2, "stay": 3}
     return pd.DataFrame(sorted(rows, key=lambda row: (order[str(row[0])], str(row[1]))), columns=list(GROWTH))
 
@@ -242,6 +247,42 @@ def _cable_growth(standing: Standing, made: Mapping[str, pd.DataFrame]) -> Itera
     for a, b, fabric in old:
         if (a, b) not in stays and (a, b) not in moved:
             yield ("remove", "cable", fabric, a, a, b, "", "", 2 * PLUG_H, 0.0, "")
+
+
+def _optics_growth(
+    standing: Standing, made: Mapping[str, pd.DataFrame], transceivers: pd.DataFrame
+) -> Iterator[tuple[Any, ...]]:
+    used = {end for side in "ab" for end in standing.cables[f"{side}_device"] + ":" + standing.cables[f"{side}_port"]}
+    laid = made["cables"]
+    fabric_of = {
+        (device, port): fabric
+        for side in "ab"
+        for device, port, fabric in laid[[f"{side}_device", f"{side}_port", "fabric"]].itertuples(
+            index=False, name=None
+        )
+    }
+    bill = _priced(made["bom"])
+    bill = bill[bill["item"] == "transceiver"]
+    prices = dict(zip(bill["model"], zip(bill["unit_price"], bill["currency"], strict=True), strict=True))
+    columns = transceivers[["device", "cage", "ports", "transceiver"]]
+    for device, cage, listed, model in columns.itertuples(index=False, name=None):
+        ports = listed.split(", ")
+        stays = any(f"{device}:{port}" in used for port in ports)
+        at, fabric = f"{device}:{'+'.join(ports)}", fabric_of[device, ports[0]]
+        price = (0.0, "") if stays else prices.get(model, UNPRICED)
+        change = "stay" if stays else "add"
+        yield (
+            change,
+            "transceiver",
+            fabric,
+            f"{device} cage {cage}: {model}",
+            at if stays else "",
+            "",
+            at,
+            "",
+            0.0,
+            *price,
+        )
 
 
 def _cable_prices(bill: pd.DataFrame) -> Callable[[str, float], tuple[float, str]]:

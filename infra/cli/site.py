@@ -215,10 +215,12 @@ def what_if_name(settings: Sequence[str]) -> str:
 
 
 def write_growth(standing: "Standing", plan: "Plan", folder: Path) -> Path:
-    """What happens to each device and cable of the accepted state, as a table beside the frames."""
+    """What happens to each device, cable and transceiver, as a table beside the frames."""
     from capacity.accepted import growth
+    from capacity.outputs.documents.installation import transceivers
 
-    return write_file(folder / "growth.csv", growth(standing, plan.frames()).to_csv(index=False, lineterminator="\n"))
+    found = growth(standing, plan.frames(), transceivers(plan))
+    return write_file(folder / "growth.csv", found.to_csv(index=False, lineterminator="\n"))
 
 
 def write_purchase(plan: "Plan", folder: Path) -> Path:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, growth, load_standing, write
 from capacity.build import build
 from capacity.model import Plan
+from capacity.outputs.documents.installation import transceivers
 from capacity.sizes import load_site, planned
 from inventory.site import Site, SiteError
 from inventory.site.needs import credentials_missing
@@ -171,6 +172,22 @@ def test_growth_says_of_each_device_and_cable_what_happens_to_it(tmp_path: Path)
         "stay": len(old.devices),
         "add": len(new.devices) - len(old.devices),
     }
+
+
+def test_growth_prices_the_transceivers_that_it_adds(tmp_path: Path) -> None:
+    path = site_file(tmp_path, 8)
+    old = accept(path)
+    new = build(grow(path, 8, 12))
+    standing = load_standing(new.site)
+    assert standing is not None
+    found = growth(standing, new.frames(), transceivers(new))
+    optics = found[found["kind"] == "transceiver"]
+    added = optics[optics["change"] == "add"]
+    bill = new.bom[new.bom["item"] == "transceiver"]
+    assert len(optics) == bill["quantity"].sum() == len(transceivers(new))
+    assert len(added) == len(transceivers(new)) - len(transceivers(old))
+    assert (added["price"] == bill["unit_price"].iloc[0]).all()
+    assert (optics.loc[optics["change"] == "stay", "price"] == 0).all()
 
 
 def test_what_is_added_without_a_price_has_none_and_is_not_free(tmp_path: Path) -> None:
