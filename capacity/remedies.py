@@ -31,7 +31,7 @@ class Trial:
     """The result of one remedy.
 
     ``plan``    the plan with the remedy; None if the site file refuses the value
-    ``stays``   whether the plan still has the finding
+    ``stays``   whether the plan still has the finding, or one more of its id at another subject in its place
     ``new``     ids with more error findings than before (ids, not subjects: racks may be renumbered)
     ``errors``  number of error findings before the remedy
     ``error``   the site file's error message, if it refuses the value
@@ -92,11 +92,16 @@ def tried(plan: Plan, one: Finding, way: Remedy, kept: Kept | None = None) -> Tr
         after = planned(_unsized(plan.site, way.settings), kept=kept)
     except SiteError as error:
         return Trial(one, way, None, error=str(error))
-    stays = any(
-        (other.id, other.subject, other.severity) == (one.id, one.subject, one.severity) for other in after.findings
-    )
     before, now = stands_against(plan), stands_against(after)
-    return Trial(one, way, after, stays, tuple(sorted(now - before)), before.total())
+    return Trial(one, way, after, _stays(one, plan, after), tuple(sorted(now - before)), before.total())
+
+
+def _stays(one: Finding, before: Plan, after: Plan) -> bool:
+    """Whether a plan still has a finding: at its subject, or at another in its place, as where a device has another name."""
+    then, now = (
+        [o.subject for o in p.findings if (o.id, o.severity) == (one.id, one.severity)] for p in (before, after)
+    )
+    return one.subject in now or 0 < len(now) >= len(then)
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:

@@ -14,18 +14,8 @@ from inventory.findings import Finding, Remedy
 from inventory.site import Site, parse_site
 from inventory.site.loading import load_site
 from tests.capacity.broken_sites import base, broken
-from tests.first_sites import FIRST, first_site, text_of
+from tests.first_sites import FIRST, first_plan, first_site, text_of
 from tests.seed import SEED
-
-
-def mends(trial: Trial, before: Plan) -> bool:
-    """Whether the finding is gone, and not only that of another rack in its place, whose number may be another one now."""
-    id_ = trial.finding.id
-    return trial.resolves and trial.plan is not None and with_id(trial.plan, id_) < with_id(before, id_)
-
-
-def with_id(plan: Plan, id_: str) -> int:
-    return sum(one.id == id_ for one in plan.findings)
 
 
 def false_remedies(site: Site, id_: str = "") -> list[str]:
@@ -42,7 +32,7 @@ def false_remedies(site: Site, id_: str = "") -> list[str]:
             seen.add(kind)
             trial = tried(plan, one, way, kept)
             enough = next(
-                (part for part in parts(way.settings) if mends(tried(plan, one, Remedy(part, ""), kept), plan)), None
+                (part for part in parts(way.settings) if tried(plan, one, Remedy(part, ""), kept).resolves), None
             )
             if not trial.resolves or enough is not None:
                 why = trial.error or ("the finding stays" if trial.stays else f"new: {', '.join(trial.new)}")
@@ -51,6 +41,30 @@ def false_remedies(site: Site, id_: str = "") -> list[str]:
                     f"{' '.join(site.changes)} {site.name}: {one.id} {one.subject}: {dict(way.settings)}: {why}"
                 )
     return found
+
+
+@pytest.mark.parametrize(
+    ("after", "stays"),
+    [
+        (["r01", "r02"], True),
+        (["r03", "r02"], True),  # another rack has it in place of the first
+        (["r02"], False),
+        ([], False),
+    ],
+)
+def test_a_finding_of_another_subject_in_its_place_is_not_mended(
+    monkeypatch: pytest.MonkeyPatch, after: list[str], stays: bool
+) -> None:
+    plan = first_plan("h100")
+    one = Finding(id="POWER-CIRCUIT", severity="error", subject="r01", message="over", limit=None, limit_source="")
+
+    def with_subjects(subjects: list[str]) -> Plan:
+        return replace(plan, findings=tuple(replace(one, subject=subject) for subject in subjects))
+
+    monkeypatch.setattr("capacity.remedies.planned", lambda site, kept=None: with_subjects(after))
+    trial = tried(with_subjects(["r01", "r02"]), one, Remedy({"rack.servers": 3}, ""))
+    assert trial.stays is stays
+    assert trial.resolves is not stays
 
 
 @pytest.mark.parametrize("name", [*FIRST, "lab", "b200-256-roce", "gb300-nvl72-liquid"])
