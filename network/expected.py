@@ -36,7 +36,7 @@ OPERATIONS: tuple[Operation, ...] = (
 ALGORITHMS: tuple[Algorithm, ...] = ("ring", "hierarchical")
 NVLS_GAIN = 480 / 450
 """All-reduce within a domain over NVLink each way. H100: 476 GB/s is in the range expected (NVIDIA/nccl-tests issue 290), 450 GB/s
-is the data sheet. Not confirmed for other generations."""
+is the data sheet. Not confirmed for other generations. It is not SHARP of InfiniBand switches (ERR-36)."""
 
 
 @dataclass(frozen=True)

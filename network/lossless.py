@@ -1,4 +1,5 @@
 """Lossless Ethernet for RoCEv2: headroom of a port, the fill level at which it pauses its peer, and the ECN thresholds below it.
+PFC is what loses nothing; ECN only makes pauses rare (ERR-13).
 
     chip = chips()["nvidia-sn5600"]
     headroom = headroom_bytes(400, 10.0, 9216, chip)      # 228352
