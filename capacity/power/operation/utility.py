@@ -20,7 +20,8 @@ SLIP = 100
 """How far from the site's load a value must be, up or down, to be taken for one in another unit. Site choice of this program: units
 lie a factor of 1,000 apart, and a thing of the site may be ten times smaller or larger than its load."""
 LARGE = 5
-"""A value taken for MW is one only up to so many times the load. Site choice of this program: many small chillers are no slip."""
+"""A value is taken for one in another unit where it then is at most so many times the load, and at least the same part of it. Site
+choice of this program: many small chillers, or a step that a grid permits to a small site, are no slip."""
 
 
 def service_kw(elements: pd.DataFrame) -> float:
@@ -62,7 +63,7 @@ def check_units(site: Site, electrical: Electrical, elements: pd.DataFrame) -> l
     kv, firm = utility.voltage_kv, utility.firm_mva
     amps = firm * 1000 / math.sqrt(3) / kv / utility.services
     if firm >= SLIP * need_mva and amps > MOST_LINE_A:
-        words = {"value": firm, "times": firm / need_mva, "needed": need_mva, "kv": kv, "meant": firm / 1000}
+        words = {"times": firm / need_mva, "kv": kv, "meant": firm / 1000}
         found.append(
             finding(
                 "POWER-UNIT-SLIP",
@@ -71,12 +72,14 @@ def check_units(site: Site, electrical: Electrical, elements: pd.DataFrame) -> l
                 limit=float(MOST_LINE_A),
                 limit_source=LINE_SOURCE,
                 amps=round(amps, 1),
+                value=firm,
+                needed=round(need_mva, 6),
                 words=words,
                 remedies=[_other_unit("electrical.utility.firm_mva", firm / 1000, "kVA")],
             )
         )
     step_mw = utility.max_step_mw
-    if step_mw is not None and step_mw >= SLIP * load_kw / 1000:
+    if step_mw is not None and step_mw >= max(SLIP, 1000 / LARGE) * load_kw / 1000:
         found.append(_slip("electrical.utility.max_step_mw", step_mw, load_kw / 1000, "MW", "kW", 1e-3))
     waves, plant = electrical.waves, site.cooling.plant
     small = {
@@ -90,20 +93,22 @@ def check_units(site: Site, electrical: Electrical, elements: pd.DataFrame) -> l
             continue
         if kw * SLIP < load_kw and kw * 1000 <= LARGE * load_kw:
             found.append(_slip(key, kw, load_kw, "kW", "MW", 1e3))
-        elif kw > SLIP * load_kw and key.startswith("electrical"):
+        elif kw > max(SLIP, 1000 / LARGE) * load_kw and key.startswith("electrical"):
             found.append(_slip(key, kw, load_kw, "kW", "W", 1e-3))
     return found
 
 
 def _slip(key: str, value: float, needed: float, unit: str, other_unit: str, factor: float) -> Finding:
     """The finding for one value; `factor` is from the other unit to that of the key."""
-    words = {"value": value, "needed": needed, "times": value / needed, "meant": value * factor}
+    words = {"times": value / needed, "meant": value * factor}
     return finding(
         "POWER-UNIT-SLIP",
         key,
         case="small" if factor > 1 else "large",
         limit=needed / SLIP if factor > 1 else needed * SLIP,
         limit_source="load of the planned supply at the grid's lines",
+        value=value,
+        needed=round(needed, 6),
         words={**words, "unit": unit, "other_unit": other_unit},
         remedies=[_other_unit(key, value * factor, other_unit)],
     )

@@ -125,14 +125,14 @@ def test_conductors_are_the_metres_whose_voltage_drop_is_planned(plan: Plan) -> 
 
 
 def test_busway_runs_from_the_head_of_the_row_with_a_tap_off_for_each_circuit() -> None:
-    """A run on each of four feeds past 13 racks of 0.8 m: 41.6 m. With ten tap-offs a run there are three a feed, to the sixth rack
-    and twice to the thirteenth: 4 x (4.8 + 10.4 + 10.4) = 102.4 m, since all start at the head.
+    """A run on each of four feeds past 12 racks of 0.8 m: 38.4 m. With ten tap-offs a run there are two a feed, to the eighth rack
+    and to the twelfth: 4 x (6.4 + 9.6) = 64 m, since all start at the head.
     """
     plan = plan_of("gb300-nvl72-liquid")
     lines = plan.bom.set_index(["item", "model"])["quantity"]
-    assert lines["busway", "1000 A, plug-in"] == 42
+    assert lines["busway", "1000 A, plug-in"] == 39
     twice = build(with_electrical("gb300-nvl72-liquid", {"panels": {"circuits": 10}}))
-    assert total(twice, "busway") - 300 == 103  # and 12 feeders of 25 m
+    assert total(twice, "busway") - 200 == 64  # and 8 feeders of 25 m
     assert total(plan, "tap-off box") == len(plan.circuits)
     assert "tap-off box" not in set(plan_of("h100-1000-ib").bom["item"])
 
