@@ -311,7 +311,8 @@ def _contradictions(base: Joined, made: Effective) -> None:
                 f"two reference designs that contradict each other, {first} and {second}",
                 "; ".join(shown) + rest,
                 "one value of each key",
-                f"leave one of the two out, or write in the site file what is meant: {', '.join(keys)}",
+                f"leave one of the two out, or write in the site file what is meant: {', '.join(keys[:MOST_NAMED])}"
+                + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""),
             )
         )
 
@@ -341,8 +342,10 @@ def _fits(made: Effective, catalog: Catalog) -> None:
     )
 
 
+MOST_NAMED = 10
+"""Keys of a contradiction that are named: with more of them, the designs are not meant to go together."""
 SHOWN_CONTRADICTIONS = 3
-"""Keys of a contradiction that are shown with their values; the way out names them all."""
+"""Keys of a contradiction that are shown with their values."""
 WET_FROM = 0.5
 """A server that gives less of its heat to the air is made for a coolant loop."""
 

@@ -100,6 +100,7 @@ SCALES: dict[str, tuple[str, float]] = {
     "cm": ("length", 1e-2),
     "m": ("length", 1.0),
     "km": ("length", 1e3),
+    "ft": ("length", 0.3048),
     "ms": ("time", 1e-3),
     "s": ("time", 1.0),
     "min": ("time", 60.0),
@@ -434,6 +435,8 @@ def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) 
         number = _number_with_unit(value, key)
         if number:
             do = f"write {number}; the unit ({unit}) stands in the key"
+        elif unit and isinstance(value, str) and NUMBER_WITH_UNIT.fullmatch(value):
+            do = f"write how many {unit} that is, as a bare number"
         elif isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?", value):
             do = f"write {value} without quotes"
         elif isinstance(value, str) and re.fullmatch(r"\d+,\d+", value):
@@ -450,11 +453,14 @@ def _wrong_type(path: Path, kind: str, value: object, found: str, meaning: str) 
     )
 
 
+NUMBER_WITH_UNIT = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*([A-Za-z/%]+)\s*")
+
+
 def _number_with_unit(value: object, key: str) -> str:
     """'8400' for the text '8.4 kW' at a key in watts; '' if it cannot be converted."""
     if not isinstance(value, str):
         return ""
-    match = re.fullmatch(r"\s*([-+]?\d+(?:\.\d+)?)\s*([A-Za-z/%]+)\s*", value)
+    match = NUMBER_WITH_UNIT.fullmatch(value)
     suffix = key.rsplit("_", 1)[-1]
     if not match or suffix not in SCALES:
         return ""
