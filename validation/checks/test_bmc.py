@@ -37,6 +37,8 @@ def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identif
         "site.addressing",
         "site.versions",
         "site.validation",
+        "site.server",
+        "site.service_nodes",
         "frame.devices",
         "firmware.*",
     ),

@@ -58,7 +58,10 @@ def devices(node: Answer) -> list[dict[str, Any]]:
     return [gpu for gpu in node.data["gpus"]["devices"] if not gpu["error"]]
 
 
-@check("S007.applied", inputs=("site.versions", "site.gpu", "gpus", "frame.devices", "firmware.*"))
+@check(
+    "S007.applied",
+    inputs=("site.versions", "site.gpu", "site.server", "site.service_nodes", "gpus", "frame.devices", "firmware.*"),
+)
 def test_gpu_firmware_has_pinned_release(
     subject: str, plan: Plan, facts: Facts, bundles: Mapping[str, Bundle]
 ) -> Outcome:
