@@ -219,10 +219,12 @@ def check_ride_through(site: Site, bodies: Sequence[Body], store: Store, out_min
         return []
     worst, low, high = min(short, key=lambda one: (one[2], one[1]))
     severity: Severity = "warning" if high < out_min - ROUNDING else "info"
-    remedies = [remedy(fix="failover-test")]
     if severity == "warning":
         too_hot = [body for body, _, most in short if most < out_min - ROUNDING]
         remedies = _longer_ride_through(site, bodies, too_hot, store, out_min, high)
+    else:
+        larger = _larger_store(bodies, store, out_min) if on_ups else {}
+        remedies = [remedy(fix="failover-test"), *([remedy(larger, fix="at-least")] if larger else [])]
     if worst.kind == "liquid":
         case = "liquid-pumps-on" if on_ups else "liquid-pumps-off"
     else:
@@ -244,6 +246,14 @@ def check_ride_through(site: Site, bodies: Sequence[Body], store: Store, out_min
     ]
 
 
+def _larger_store(bodies: Sequence[Body], store: Store, out_min: float) -> dict[str, float]:
+    """The site value with which water and the cold side's air last for the outage everywhere; {} where no store is so large."""
+    volume = store.volume_for_m3(max(out_min - min(body.low_min for body in bodies), 0.0))
+    if volume is None or math.ceil(volume * 10) / 10 > MOST_STORAGE_M3:
+        return {}
+    return {"cooling.ride_through.storage_m3": math.ceil(volume * 10) / 10}
+
+
 def _longer_ride_through(
     site: Site,
     bodies: Sequence[Body],
@@ -257,13 +267,11 @@ def _longer_ride_through(
     """
     on_ups, ways = site.ups.scope == "it_and_cooling", list[RemedyOf]()
     scope = {} if on_ups else {"ups.scope": "it_and_cooling"}
-    least = min(body.low_min for body in bodies)
-    volume = store.volume_for_m3(max(out_min - least, 0.0))
+    least, tank = min(body.low_min for body in bodies), _larger_store(bodies, store, out_min)
     already = least + (store.minutes if store.volume_m3 > 0 else 0.0) >= out_min
     if scope and already:
         ways.append(remedy(scope))
-    elif volume is not None and math.ceil(volume * 10) / 10 <= MOST_STORAGE_M3:
-        tank = {"cooling.ride_through.storage_m3": math.ceil(volume * 10) / 10}
+    elif tank:
         ways.append(remedy({**scope, **tank}, fix="at-least"))
     elif scope:
         ways.append(remedy(scope, fix="ups-and-store"))
