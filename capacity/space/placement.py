@@ -17,6 +17,7 @@ Rules
 - Racks and rack units of an earlier plan stay. New servers go into new racks behind them, switches also into old ones.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -279,7 +280,8 @@ class _Packer:
         if len(best) > least:
             best = min(best, self._first_fit(waiting, limits), key=len)
         if len(best) > least and (shares <= 1 + 1e-9).all():
-            searched = _Search(shares).racks(least, len(best) - 1)
+            rows = tuple(map(tuple, shares.round(9).tolist()))
+            searched = _fewest_racks(rows, least, len(best) - 1)
             best = [[waiting[i] for i in rack] for rack in searched] or best
         return best
 
@@ -396,17 +398,25 @@ class _Packer:
         return np.where(kept, self.bottom, placed)
 
 
+@functools.lru_cache(maxsize=256)
+def _fewest_racks(shares: tuple[tuple[float, ...], ...], least: int, most: int) -> list[list[int]]:
+    """`_Search.racks`, once for the same devices: sizes and what-ifs plan them many times."""
+    return _Search(np.array(shares)).racks(least, most)
+
+
 class _Search:
     """Search for the fewest racks: devices that need the same are one kind, and racks are filled one after the other.
 
     `shares` has a row for each device: what it needs of a rack, 1 being all of it, a column per resource.
     """
 
-    MOST_STEPS = 20_000
-    """Fillings that are tried for a number of racks, about 0.2 s; what is not found by then counts as not to be had."""
+    MOST_STEPS = 30_000
+    """Racks and kinds in them that are tried for a number of racks, some tenths of a second; what is not found by then counts as
+    not to be had.
+    """
 
     def __init__(self, shares: Floats) -> None:
-        kinds, of, counts = np.unique(shares.round(9), axis=0, return_inverse=True, return_counts=True)
+        kinds, of, counts = np.unique(shares, axis=0, return_inverse=True, return_counts=True)
         large_first = np.argsort(-kinds.max(axis=1, initial=0), kind="stable")
         self.members = [np.flatnonzero(of == kind).tolist() for kind in large_first]
         self.kinds: list[list[float]] = kinds[large_first].tolist()
@@ -447,6 +457,7 @@ class _Search:
 
         def filled(kind: int, left: list[float]) -> Iterator[tuple[tuple[int, ...], list[float]]]:
             """How many of this kind and of later ones, and what they leave."""
+            self.steps += 1
             if kind == len(counts):
                 yield (), left
                 return
@@ -454,6 +465,8 @@ class _Search:
             fits = [int((have + 1e-9) // share) for have, share in zip(left, need, strict=True) if share > 0]
             most = min([counts[kind], *fits])
             for number in range(most, -1 if kind > first else 0, -1):
+                if self.steps > self.MOST_STEPS:
+                    return
                 after = [have - number * share for have, share in zip(left, need, strict=True)]
                 for others, spare in filled(kind + 1, after):
                     full = any(have + 1e-9 < share for have, share in zip(spare, need, strict=True))

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capacity.space.placement import COMPUTE, RackLimits, Room, Space, place
+from capacity.space.placement import COMPUTE, RackLimits, Room, Space, _Search, place
 from tests.capacity.packing import fit
 
 KINDS = {
@@ -70,3 +70,12 @@ def test_a_light_switch_stands_beside_heavy_ones_where_that_saves_a_rack() -> No
     space = placed({"nvidia-q3400-ra": 16, "nvidia-sn4600c": 8}, 30.0, 40)
     assert len(space.racks) == 4
     assert space.racks["use"].ne(COMPUTE).all()
+
+
+def test_a_search_that_has_too_many_ways_ends_and_finds_none() -> None:
+    """Forty kinds of devices whose needs fill no rack exactly: all ways of filling one are more than can be tried."""
+    rng = np.random.default_rng(1)
+    search = _Search(np.repeat(rng.uniform(0.03, 0.2, (40, 3)).round(9), 3, axis=0))
+    assert search.racks(1, 1) == []
+    search.racks(14, 14)
+    assert search.steps <= 1.01 * search.MOST_STEPS
