@@ -73,7 +73,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(value=JSON_VALUES, detail=st.text(max_size=30), result=st.sampled_from(["PASSED", "WARNED", "FAILED"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_a_statement_has_the_shape_of_the_in_toto_specification(
     record: Callable[..., Record], value: Any, detail: str, result: str
 ) -> None:

@@ -347,9 +347,9 @@ def test_every_check_is_called_with_a_subject() -> None:
                     assert "subject" in inspect.signature(value).parameters, f"pytest cannot collect {value.__name__}"
 
 
-PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured", "S171.observed"}
+PARTLY_EXERCISED = {"S029.measured", "S033.applied", "S034.measured", "S061.generated", "S171.observed"}
 """Their checks run in the lab, but it lacks a part that the item asks for (the register says which): NICs on PCIe, a kernel
-module, 48 hours on GPUs, a facility meter."""
+module, 48 hours on GPUs, an image of a switch, a facility meter."""
 
 
 PLANNED_ELSEWHERE = {"S101.computed", "S108.computed", "S109.computed", "S114.computed"}
