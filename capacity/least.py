@@ -56,7 +56,7 @@ class Tried:
         return {key: value for key, value in values.items() if key not in open_} or values
 
     def _first(self, values: Mapping[str, Any], id_: str, before: Counter[str]) -> dict[str, Any] | None:
-        """The first set that contains these values and mends the site, or None after MOST_TRIALS. Smaller sets are tried first."""
+        """These values and as few others as mend the site together; None if MOST_TRIALS trials find no such set."""
         waiting = [(len(values), 0, dict(values))]
         number = itertools.count(1)
         for _ in range(MOST_TRIALS):

@@ -5,7 +5,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import JUDGED_NO, OK, add_out, add_site, add_verb, planned, public_key, standard_console
+from infra.cli.common import (
+    JUDGED_NO,
+    OK,
+    UsageError,
+    add_out,
+    add_site,
+    add_verb,
+    planned,
+    public_key,
+    standard_console,
+)
+from inventory.paths import var_dir, write_file
 
 if TYPE_CHECKING:
     from inventory.site import Site
@@ -69,9 +80,7 @@ def run_collect(arguments: argparse.Namespace) -> int:
     from capacity.services import boot
     from capacity.services.boot import record
     from infra.boot.collect import collect
-    from infra.cli.common import UsageError
     from inventory.delivered.assets import load_assets
-    from inventory.paths import var_dir, write_file
 
     plan = planned(arguments.site)
     if plan.site.provisioning.method != "image":
@@ -103,7 +112,6 @@ def run_collect(arguments: argparse.Namespace) -> int:
 def run_enrol(arguments: argparse.Namespace) -> int:
     from capacity.services.boot.seeds import console_keys
     from infra.boot.enrol import EnrolError, enrol, fingerprint_of
-    from infra.cli.common import UsageError
     from inventory.secrets import site_path
 
     plan = planned(arguments.site)
@@ -133,8 +141,6 @@ def run_times(arguments: argparse.Namespace) -> int:
     from capacity.services import boot
     from capacity.services.boot import waves
     from infra.boot.built import IMAGES, load_images, sent_bytes
-    from infra.cli.common import UsageError
-    from inventory.paths import var_dir
 
     plan = planned(arguments.site)
     folder = var_dir(plan.site.name, arguments.out) / IMAGES
@@ -180,9 +186,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.services import boot
     from capacity.services.boot import consents
     from infra.boot.built import IMAGES, load_images
-    from infra.cli.common import UsageError
     from inventory.delivered.assets import load_assets
-    from inventory.paths import var_dir, write_file
     from network import roce
 
     plan = planned(arguments.site)

@@ -14,6 +14,8 @@ Every method raises only DeviceErrors (network/drivers/errors.py). `PushRefused`
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from network.drivers.errors import PushRefused, PushRolledBack
+
 
 @dataclass(frozen=True)
 class SwitchFacts:
@@ -84,3 +86,36 @@ class Make(Protocol):
 
     def __call__(self, name: str, address: str, credentials: Any, *, mgmt_mac: str = "") -> Driver:
         """The driver of one switch, not yet connected."""
+
+
+def another_push(name: str, operation: str, seen: str) -> PushRefused:
+    """The refusal of a push while another one waits for its confirmation."""
+    return PushRefused(
+        name,
+        operation,
+        "no other push",
+        seen,
+        "wait until the switch's own timer has put the earlier configuration back, then run the same command again",
+    )
+
+
+def changed_meanwhile(name: str, operation: str, difference: str = "") -> PushRefused:
+    """The refusal to apply what was compared with a configuration that runs no more."""
+    return PushRefused(
+        name,
+        operation,
+        "the configuration that the difference was made for",
+        f"changed since by somebody else: {difference}" if difference else "changed since by somebody else",
+        "find out who configures this switch, then run the same command again; nothing was changed",
+    )
+
+
+def timer_was_faster(name: str, operation: str) -> PushRolledBack:
+    """A confirmation that came too late."""
+    return PushRolledBack(
+        name,
+        operation,
+        "a confirmation in time",
+        "the switch's rollback timer ran out first",
+        "the earlier configuration is back; check that the new one keeps the management port, then run it again",
+    )

@@ -6,6 +6,7 @@ standard error apart. The switch's side is a shell script that the class names (
 
 import logging
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -23,30 +24,36 @@ from network.drivers.errors import (
     DeviceTimeout,
     IdentityMismatch,
     LoginRefused,
-    PushRolledBack,
+    PushIncomplete,
     Unreachable,
     compare_identity,
 )
-from network.nos.driver import SwitchFacts
+from network.nos.driver import SwitchFacts, timer_was_faster
 
 CONNECT_BUDGET_S = 15.0
 """TCP, key exchange, login: 0.4 s on an idle switch, several seconds while it reloads on a busy one."""
 OUTPUT_BYTES = 8 << 20
 """Most output of one verb: a running configuration of 10,000 lines is below 1 MB."""
 ERROR_BYTES = 1 << 20
+TIMER_WAS_FASTER = 95
+"""Exit status of the verb `confirm` of each script on a switch."""
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a hanging device else prints a traceback
 
 Answer = TypeVar("Answer")
 
 
-class OverSsh:
+class OverSsh(ABC):
     """One switch. `name` appears in errors; `mgmt_mac`, when given, is compared before every write."""
 
     on_device: ClassVar[str]
     """The script that runs on the switch."""
     command_budget_s: ClassVar[float]
     """For the longest verb."""
+    saved_file: ClassVar[str]
+    """What the switch starts with, and `save_way_out` what to look at when it is not written."""
+    save_way_out: ClassVar[str]
+    _push_id = ""
 
     def __init__(
         self,
@@ -104,9 +111,29 @@ class OverSsh:
         if connection is not None:
             connection.remote_conn_pre.close()  # netmiko's own disconnect waits for a prompt
 
+    @abstractmethod
     def facts(self) -> SwitchFacts:
         """Host name, management MAC, software version, login banner and ports."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def saved(self) -> bool:
+        """Whether the configuration for the next boot is the running one."""
+
+    def confirm(self) -> None:
+        """Keep the applied configuration and save it; raises PushRolledBack when the switch's timer was faster."""
+        status, _, err = self._execute("confirm", (self._push_id,), b"")
+        if status == TIMER_WAS_FASTER:
+            raise timer_was_faster(self.name, "confirm configuration")
+        if status:
+            raise PushIncomplete(
+                self.name, "confirm configuration", "exit status 0", f"{status}: {err}", "run the same command again"
+            )
+        self._require_saved()
+
+    def save(self) -> None:
+        """Save the running configuration for the next boot."""
+        self._verb("save")
+        self._require_saved()
 
     # ---- protocol ----------------------------------------------------------------------------------------------
     def _compare_identity(self) -> None:
@@ -141,14 +168,15 @@ class OverSsh:
             self.connect()
         return self._guarded(verb, self.command_budget_s, run)
 
-    def _timer_was_faster(self, operation: str) -> PushRolledBack:
-        return PushRolledBack(
-            self.name,
-            operation,
-            "a confirmation in time",
-            "the switch's rollback timer ran out first",
-            "the earlier configuration is back; check that the new one keeps the management port, then run it again",
-        )
+    def _require_saved(self) -> None:
+        if not self.saved():
+            raise PushIncomplete(
+                self.name,
+                "save configuration",
+                "the running configuration saved",
+                f"{self.saved_file} differs from it",
+                self.save_way_out,
+            )
 
     def _guarded(self, operation: str, budget_s: float, work: Callable[[], Answer]) -> Answer:
         """Run work within the budget; everything that goes wrong becomes a DeviceError that names this switch."""

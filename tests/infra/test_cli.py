@@ -387,6 +387,7 @@ def test_compute_switches_are_asked_for_a_preview_and_a_push_needs_consent(
     outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from network import push
+    from network.drivers.credentials import SshCredentials
     from network.drivers.errors import Unreachable
 
     def compare(target: push.Target, os_name: str) -> str:
@@ -394,7 +395,8 @@ def test_compute_switches_are_asked_for_a_preview_and_a_push_needs_consent(
             raise Unreachable(target.name, "connect", "an HTTPS server", "nothing", "check the cable")
         return "+ system hostname rol001" if target.name == "rol001" else ""
 
-    wanted = [push.Target(f"rol00{n}", "192.0.2.1", None, "", "") for n in (1, 2, 3)]  # type: ignore[arg-type]  # not logged in
+    login = SshCredentials("ops", Path("key"), Path("known_hosts"))
+    wanted = [push.Target(f"rol00{n}", "192.0.2.1", login, "", "") for n in (1, 2, 3)]
     monkeypatch.setattr(push, "compute_targets", lambda plan, assets, only, key: wanted)
     monkeypatch.setattr(push, "preview", compare)
     assert cli.main(["switches", "preview", "b200-256-roce"]) == JUDGED_NO

@@ -199,7 +199,7 @@ def _last(host: Mapping[str, str], said: Sequence[Report]) -> Writing:
 def installed(
     heard: Heard, said: Mapping[str, Answer | str], uuids: Mapping[str, str], before: Mapping[str, Installed]
 ) -> tuple[list[Installed], list[str]]:
-    """The records, and what stands against those that are not made.
+    """(records of installed servers, a sentence for each server that gets no new record and why).
 
     said: by server of `heard.written` its answer, or why it gave none. uuids: by server as delivered ('' where not listed). before:
     the records so far. A server that gives no answer keeps the record of the same writing; one that never reported keeps its own.

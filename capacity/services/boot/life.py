@@ -53,7 +53,7 @@ OTHER_STOPS: Mapping[str, str] = {
     "no-consent": "its drives hold a system that nobody said may be overwritten: drain it, then bringup boot render --overwrite",
     "in-use": "it has power and was not switched on by this program: find out what runs on it, then shut it down",
     "unknown-host": "what answers has a host key or UUID that is not enrolled: read the key on its console into known_hosts",
-    "not-begun": "the image did not bring the servers of an earlier rack to ready: mend those first",
+    "not-begun": "a server of a rack before this one is not ready: mend that server, then the same command",
 }
 """The other reasons to stand still."""
 WORKING = ("started", "writing", "verifying")

@@ -28,19 +28,16 @@ from typing_extensions import TypedDict
 from inventory.yaml_data import LOADER
 from network.drivers import answers
 from network.drivers.answers import Line, Source
-from network.drivers.credentials import HttpsCredentials
 from network.drivers.errors import (
     BadAnswer,
-    DeviceError,
     DeviceTimeout,
     PushIncomplete,
     PushRefused,
     PushRolledBack,
     Unreachable,
-    compare_identity,
 )
-from network.drivers.https import HttpsDevice
-from network.nos.driver import SwitchFacts
+from network.nos.driver import SwitchFacts, another_push, changed_meanwhile
+from network.nos.over_https import OverHttps
 from network.nos.trees import Tree, difference, laid_over, missing, shown
 
 PORT = 8765
@@ -87,45 +84,18 @@ class _Neighbour(TypedDict, total=False):
     state: Line
 
 
-class Switch:
+class Switch(OverHttps):
     """One switch with NVUE. `name` appears in errors; `mgmt_mac`, when given, is compared before every write."""
 
     apply_s = 60.0
     """No figure of a device is known."""
 
-    def __init__(
-        self,
-        name: str,
-        address: str,
-        credentials: HttpsCredentials,
-        *,
-        mgmt_mac: str = "",
-        mgmt_port: str = "eth0",
-        port: int = PORT,
-    ) -> None:
-        self.name, self.mgmt_mac, self.mgmt_port = name, mgmt_mac, mgmt_port
-        self._device = HttpsDevice(name, address, credentials, port=port)
-        self._identity_compared = False
-        self._revision = ""
-        self._config: str | None = None
-        """What `load` staged last; `_wanted` is the tree that NVUE made of it."""
-        self._before, self._wanted = Tree(), Tree()
-
-    def __enter__(self) -> "Switch":
-        self.connect()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def connect(self) -> None:
-        """A new connection, and one question over it."""
-        self.close()
-        self._get("connect", "revision")
-
-    def close(self) -> None:
-        """Close the connection; safe to call twice."""
-        self._device.close()
+    default_mgmt_port, default_port = "eth0", PORT
+    _revision = ""
+    _config: str | None = None
+    """What `load` staged last; `_wanted` is the tree that NVUE made of it."""
+    _before: Tree
+    _wanted: Tree
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def facts(self) -> SwitchFacts:
@@ -180,13 +150,7 @@ class Switch:
         operation = "load configuration"
         waiting = [name for name, one in self._revisions().items() if one.get("state") == WAITING]
         if waiting:
-            raise PushRefused(
-                self.name,
-                operation,
-                "no other push",
-                f"revision {', '.join(waiting)} waits for its confirmation",
-                "wait until the switch's own timer has put the earlier configuration back, then run the same command again",
-            )
+            raise another_push(self.name, operation, f"revision {', '.join(waiting)} waits for its confirmation")
         self._before = self._applied()
         self._config = None
         self._wanted = self._whole(config, self._before)
@@ -218,13 +182,7 @@ class Switch:
         operation = "apply configuration"
         meanwhile = self._difference(self._before, self._applied())
         if meanwhile:
-            raise PushRefused(
-                self.name,
-                operation,
-                "the configuration that the difference was made for",
-                f"changed since by somebody else: {meanwhile}",
-                "find out who configures this switch, then run the same command again; nothing was changed",
-            )
+            raise changed_meanwhile(self.name, operation, meanwhile)
         asked = {"state": "apply", "auto-prompt": YES, "state-controls": {"confirm": confirm_s}}
         self._turn(operation, asked)
         state, seen = self._await(operation, {WAITING}, APPLY_S)
@@ -255,11 +213,11 @@ class Switch:
         """Keep the applied configuration and save it; raises PushRolledBack when NVUE's timer was faster."""
         operation = "confirm configuration"
         if self._state(self._revision)[0] != WAITING:
-            raise self._not_waiting(operation)
+            raise self._not_waiting(operation, self._state(self._revision)[1])
         self._turn(operation, {"state": "confirm_yes", "auto-prompt": YES})
         self._await(operation, {"applied", "applied_and_saved"}, APPLY_S)
         if self._difference(self._applied(), self._wanted):
-            raise self._not_waiting(operation)
+            raise self._not_waiting(operation, self._state(self._revision)[1])
         if not self.saved():
             self.save()
 
@@ -328,12 +286,6 @@ class Switch:
     def _applied(self) -> Tree:
         return self._tree("read configuration", "", {"rev": "applied", "filled": "false"})
 
-    def _compare_identity(self) -> None:
-        if not self._identity_compared:
-            seen = self.facts().mgmt_mac if self.mgmt_mac else ""
-            compare_identity(self.name, {"mgmt_mac": self.mgmt_mac}, {"mgmt_mac": seen})
-            self._identity_compared = True
-
     def _difference(self, before: Tree, after: Tree) -> str:
         return difference(before, after, SECRET)
 
@@ -386,22 +338,8 @@ class Switch:
                 )
             time.sleep(POLL_S)
 
-    def _not_waiting(self, operation: str) -> DeviceError:
-        if self.runs_previous():
-            return PushRolledBack(
-                self.name,
-                operation,
-                "a confirmation in time",
-                "the switch's rollback timer ran out first",
-                "the earlier configuration is back; check that the new one keeps the management port, then run it again",
-            )
-        return PushIncomplete(
-            self.name,
-            operation,
-            "the intended configuration, confirmed",
-            self._state(self._revision)[1],
-            "compare the switch with the plan, then run the same command again",
-        )
+    def _greet(self) -> None:
+        self._get("connect", "revision")
 
     def _get(self, operation: str, path: str, params: Mapping[str, str] | None = None) -> Any:
         return self._answer(operation, *self._ask(operation, "GET", path, params))

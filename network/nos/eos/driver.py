@@ -23,17 +23,13 @@ from typing_extensions import TypedDict
 
 from network.drivers import answers
 from network.drivers.answers import Line, Source
-from network.drivers.credentials import HttpsCredentials
 from network.drivers.errors import (
     BadAnswer,
-    DeviceError,
     PushIncomplete,
     PushRefused,
-    PushRolledBack,
-    compare_identity,
 )
-from network.drivers.https import HttpsDevice
-from network.nos.driver import SwitchFacts
+from network.nos.driver import SwitchFacts, another_push, changed_meanwhile
+from network.nos.over_https import OverHttps
 
 PATH = "/command-api"
 WAITING = "pendingCommitTimer"
@@ -72,42 +68,14 @@ class CommandRefusedError(Exception):
     """EOS refused a command; the text is EOS's own."""
 
 
-class Switch:
+class Switch(OverHttps):
     """One EOS switch. `name` appears in errors; `mgmt_mac`, when given, is compared before every write."""
 
     apply_s = 30.0
     """No figure of a device is known."""
 
-    def __init__(
-        self,
-        name: str,
-        address: str,
-        credentials: HttpsCredentials,
-        *,
-        mgmt_mac: str = "",
-        mgmt_port: str = "Management1",
-        port: int = 443,
-    ) -> None:
-        self.name, self.mgmt_mac, self.mgmt_port = name, mgmt_mac, mgmt_port
-        self._device = HttpsDevice(name, address, credentials, port=port)
-        self._identity_compared = False
-        self._session, self._before = "", ""
-
-    def __enter__(self) -> "Switch":
-        self.connect()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def connect(self) -> None:
-        """A new connection, and one question over it."""
-        self.close()
-        self._show("connect", "show hostname")
-
-    def close(self) -> None:
-        """Close the connection; safe to call twice."""
-        self._device.close()
+    default_mgmt_port, default_port = "Management1", 443
+    _session, _before = "", ""
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def facts(self) -> SwitchFacts:
@@ -122,7 +90,7 @@ class Switch:
         management = ports.get(self.mgmt_port, {})
         return SwitchFacts(
             hostname=self._text(operation, "hostname", host.get("hostname")),
-            mgmt_mac=self._text(operation, "physicalAddress", management.get("physicalAddress", "")),
+            mgmt_mac=self._text(operation, "physicalAddress", management.get("physicalAddress", "")).replace(".", ""),
             version=self._text(operation, "version", version.get("version")),
             banner=self._text(operation, "loginBanner", banner.get("loginBanner", "")).strip(),
             ports={port: _state(values) for port, values in ports.items()},
@@ -162,13 +130,7 @@ class Switch:
         operation = "load configuration"
         waiting = [name for name, one in self._sessions(operation).items() if one.get("state") == WAITING]
         if waiting:
-            raise PushRefused(
-                self.name,
-                operation,
-                "no other push",
-                f"session {', '.join(waiting)} waits for its confirmation",
-                "wait until the switch's own timer has put the earlier configuration back, then run the same command again",
-            )
+            raise another_push(self.name, operation, f"session {', '.join(waiting)} waits for its confirmation")
         self._before = self._running()
         self._session = self._staged(operation, config, self._before)
         changes = self._difference(operation, self._session)
@@ -184,13 +146,7 @@ class Switch:
         operation = "apply configuration"
         if self._running() != self._before:
             self._abort(self._session)
-            raise PushRefused(
-                self.name,
-                operation,
-                "the configuration that the difference was made for",
-                "changed since by somebody else",
-                "find out who configures this switch, then run the same command again; nothing was changed",
-            )
+            raise changed_meanwhile(self.name, operation)
         hours, rest = divmod(confirm_s, 3600)
         timer = f"commit timer {hours:02}:{rest // 60:02}:{rest % 60:02}"
         try:
@@ -294,24 +250,8 @@ class Switch:
         (said,) = self._shows(operation, "show configuration sessions detail")
         return answers.read(dict[Line, _Session], said.get("sessions", {}), self._source(operation))
 
-    def _compare_identity(self) -> None:
-        if not self._identity_compared:
-            seen = self.facts().mgmt_mac.replace(".", "") if self.mgmt_mac else ""
-            compare_identity(self.name, {"mgmt_mac": self.mgmt_mac}, {"mgmt_mac": seen})
-            self._identity_compared = True
-
-    def _not_waiting(self, operation: str, seen: str) -> DeviceError:
-        if self.runs_previous():
-            return PushRolledBack(
-                self.name,
-                operation,
-                "a confirmation in time",
-                "the switch's rollback timer ran out first",
-                "the earlier configuration is back; check that the new one keeps the management port, then run it again",
-            )
-        return PushIncomplete(
-            self.name, operation, "the intended configuration, confirmed", seen, "compare the switch with the plan"
-        )
+    def _greet(self) -> None:
+        self._show("connect", "show hostname")
 
     def _show(self, operation: str, command: str) -> dict[str, Any]:
         return self._shows(operation, command)[0]

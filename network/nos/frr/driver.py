@@ -26,14 +26,12 @@ from network.drivers.errors import (
     PushRolledBack,
     WriteRefused,
 )
-from network.nos.driver import SwitchFacts
-from network.nos.over_ssh import OverSsh
+from network.nos.driver import SwitchFacts, timer_was_faster
+from network.nos.over_ssh import TIMER_WAS_FASTER, OverSsh
 
 ON_DEVICE = Path(__file__).with_name("on_device.sh").read_text()
 BANNER_CHARACTERS = 4096
 MOST_PORTS = 4096
-TIMER_WAS_FASTER = 95
-"""Exit status of `confirm` in on_device.sh."""
 
 REFUSED = re.compile(r"line \d+: %", re.MULTILINE)
 """What `vtysh -C` says of a line that it does not take. Its exit status is 0 where a later line was taken (FRR 8.4)."""
@@ -62,7 +60,7 @@ class Switch(OverSsh):
     """The longest verb: a reload (0.4 s for a small switch) that waits 30 s for another push's lock."""
     apply_s = 8.0
     """Measured: 1 to 3 s on a busy machine."""
-    _push_id = ""
+    saved_file, save_way_out = "/etc/frr/frr.conf", "check that the user may write /etc/frr"
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def facts(self) -> SwitchFacts:
@@ -120,7 +118,7 @@ class Switch(OverSsh):
         if remains:  # some deletions need a second pass
             status, _, err = self._execute("again", (self._push_id,), b"")
             if status == TIMER_WAS_FASTER:
-                raise self._timer_was_faster("apply configuration")
+                raise timer_was_faster(self.name, "apply configuration")
             remains = parse_diff(self._verb("diff", "new.conf"))
         if status or remains:
             self.rollback()
@@ -131,22 +129,6 @@ class Switch(OverSsh):
                 err or f"still different: {remains}",
                 "read ~/.bringup/reload.out on the switch; the earlier configuration is back",
             )
-
-    def confirm(self) -> None:
-        """Keep the applied configuration and save it; raises PushRolledBack when the switch's timer was faster."""
-        status, _, err = self._execute("confirm", (self._push_id,), b"")
-        if status == TIMER_WAS_FASTER:
-            raise self._timer_was_faster("confirm configuration")
-        if status:
-            raise PushIncomplete(
-                self.name, "confirm configuration", "exit status 0", f"{status}: {err}", "run the same command again"
-            )
-        self._require_saved()
-
-    def save(self) -> None:
-        """Save the running configuration for the next boot."""
-        self._verb("save")
-        self._require_saved()
 
     def rollback(self) -> None:
         """Go back to the configuration before `commit` and check that it is there. Raises PushIncomplete otherwise."""
@@ -191,16 +173,6 @@ class Switch(OverSsh):
                 f"{len(data)} bytes there",
                 "a different checksum",
                 "look for a full file system on the switch",
-            )
-
-    def _require_saved(self) -> None:
-        if not self.saved():
-            raise PushIncomplete(
-                self.name,
-                "save configuration",
-                "the running configuration saved",
-                "/etc/frr/frr.conf differs from it",
-                "check that the user may write /etc/frr",
             )
 
 

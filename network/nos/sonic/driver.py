@@ -24,15 +24,15 @@ from pathlib import Path
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.drivers.errors import BadAnswer, PushIncomplete, PushRefused, PushRolledBack
-from network.nos.driver import SwitchFacts
+from network.nos.driver import SwitchFacts, another_push, changed_meanwhile
 from network.nos.frr.driver import parse_facts, parse_neighbours
 from network.nos.over_ssh import OverSsh
 from network.nos.sonic.config_db import OWNED
 from network.nos.trees import Tree, difference, laid_over, shown
 
 ON_DEVICE = Path(__file__).with_name("on_device.sh").read_text()
-TIMER_WAS_FASTER, ANOTHER_PUSH = 95, 97
-"""Exit statuses of on_device.sh."""
+ANOTHER_PUSH = 97
+"""Exit status of `takeover` in on_device.sh."""
 SECRET = frozenset(
     {
         "passkey",
@@ -54,7 +54,7 @@ class Switch(OverSsh):
     """The longest verb: a replacement of the whole configuration, which others report to take a few minutes."""
     apply_s = 240.0
     """No figure of a device is known."""
-    _push_id = ""
+    saved_file, save_way_out = "/etc/sonic/config_db.json", "look for a full file system on the switch"
     _before: Tree
     _wanted: Tree
 
@@ -95,13 +95,7 @@ class Switch(OverSsh):
         status, _, err = self._execute("takeover", (), b"")
         if status:
             seen = "one waits for its confirmation" if status == ANOTHER_PUSH else err or f"exit status {status}"
-            raise PushRefused(
-                self.name,
-                operation,
-                "no other push",
-                seen,
-                "wait until the switch's own timer has put the earlier configuration back, then run the same command again",
-            )
+            raise another_push(self.name, operation, seen)
         self._before = self._running()
         self._wanted = self._whole(config, self._before)
         changes = difference(self._before, self._wanted, SECRET)
@@ -137,13 +131,7 @@ class Switch(OverSsh):
         operation = "apply configuration"
         meanwhile = difference(self._before, self._running(), SECRET)
         if meanwhile:
-            raise PushRefused(
-                self.name,
-                operation,
-                "the configuration that the difference was made for",
-                f"changed since by somebody else: {meanwhile}",
-                "find out who configures this switch, then run the same command again; nothing was changed",
-            )
+            raise changed_meanwhile(self.name, operation, meanwhile)
         self._push_id = secrets.token_hex(4)
         status, _, err = self._execute("apply", (self._push_id, str(confirm_s)), b"")
         remains = "" if status else difference(self._running(), self._wanted, SECRET)
@@ -156,22 +144,6 @@ class Switch(OverSsh):
                 err or f"still different: {remains}",
                 "read ~/.bringup/config.out on the switch; the earlier configuration is back",
             )
-
-    def confirm(self) -> None:
-        """Keep the applied configuration and save it; raises PushRolledBack when the switch's timer was faster."""
-        status, _, err = self._execute("confirm", (self._push_id,), b"")
-        if status == TIMER_WAS_FASTER:
-            raise self._timer_was_faster("confirm configuration")
-        if status:
-            raise PushIncomplete(
-                self.name, "confirm configuration", "exit status 0", f"{status}: {err}", "run the same command again"
-            )
-        self._require_saved()
-
-    def save(self) -> None:
-        """Save the running configuration for the next boot."""
-        self._verb("save")
-        self._require_saved()
 
     def rollback(self) -> None:
         """Go back to the checkpoint of `commit` and check that it is there. Raises PushIncomplete otherwise."""
@@ -213,16 +185,6 @@ class Switch(OverSsh):
         said = answers.load(self._verb(verb), source)
         with answers.reading(source, "tables of rows"):
             return _plain(said)
-
-    def _require_saved(self) -> None:
-        if not self.saved():
-            raise PushIncomplete(
-                self.name,
-                "save configuration",
-                "the running configuration saved",
-                "/etc/sonic/config_db.json differs from it",
-                "look for a full file system on the switch",
-            )
 
 
 def _plain(said: Tree) -> Tree:

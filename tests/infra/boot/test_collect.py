@@ -19,7 +19,7 @@ from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer
 from network.drivers.ssh import Completed, SshHost
 from tests.capacity.services.boot.test_collected import ROOT, UUID, VERSION, spool, told
-from tests.network.sshd import SSHD, serving
+from tests.network.sshd import serving
 from tests.plans import plan_of
 
 NODE = f"gpu {VERSION} {ROOT}\n{UUID}\nSIMULATED (bringup lab)\nbios\n"
@@ -79,7 +79,7 @@ def test_a_node_that_says_something_else_is_refused(text: str) -> None:
         collect.parse(text, "gpu001", 1.0)
 
 
-@pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+@pytest.mark.needs("sshd")
 def test_spool_and_node_are_read_over_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "reports.jsonl").write_text('{"cut')
     (tmp_path / "image").write_text(f"gpu {VERSION} {ROOT}\n")

@@ -162,9 +162,16 @@ FAULTS: dict[str, tuple[Break, Break, str, str]] = {
         "other-image",
     ),
 }
+
+
+def initramfs_stops(state: str) -> Break:
+    """The initramfs stops at a state, and says why."""
+    return lambda site: setattr(site.machine, "writes", (state, "why"))
+
+
 FAULTS |= {
     f"initramfs: {state}": (
-        lambda site, state=state: setattr(site.machine, "writes", (state, "why")),  # type: ignore[misc]  # bound in the loop
+        initramfs_stops(state),
         lambda site: setattr(site.machine, "writes", None),
         "image",
         state,

@@ -18,9 +18,9 @@ from network.drivers.errors import (
 )
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
-from tests.network.sshd import SSHD, serving
+from tests.network.sshd import serving
 
-pytestmark = pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+pytestmark = pytest.mark.needs("sshd")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, IdentityMismatch, PushRefused, PushRolledBack, Unreachable, WriteRefused
 from network.nos.choose import driver
 from network.nos.frr.driver import ON_DEVICE, Switch, parse_diff, parse_facts, parse_neighbours, with_management
-from tests.network.sshd import SSHD, serving
+from tests.network.sshd import serving
 
 RELOAD_TEST = """
 Lines To Delete
@@ -178,7 +178,7 @@ def test_a_switch_that_does_not_exist_is_named_within_the_budget():
         Switch("leaf01", "127.0.0.1", credentials, port=1).connect()
 
 
-@pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+@pytest.mark.needs("sshd")
 @pytest.mark.parametrize(
     ("known_hosts", "lines", "error", "said"),
     [

@@ -25,9 +25,9 @@ from network.nos.choose import driver
 from network.nos.sonic import config_db
 from network.nos.sonic.driver import Switch
 from tests.network.nos import sonic_commands
-from tests.network.sshd import SSHD, serving
+from tests.network.sshd import serving
 
-pytestmark = pytest.mark.skipif(SSHD is None, reason="needs openssh-server")
+pytestmark = pytest.mark.needs("sshd")
 
 RUNNING: dict[str, Any] = {
     "DEVICE_METADATA": {"localhost": {"hostname": "sonic", "mac": "48:b0:2d:00:00:01", "hwsku": "ACS-SN5600"}},
