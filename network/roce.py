@@ -128,7 +128,8 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
     if intent is None or split is None or loopbacks is None or prefix is None or missing_keys(site):
         raise ValueError(f"site {site.name}: compute switches need {', '.join(missing_keys(site))}")
     devices = plan.devices.set_index("name").loc[names]
-    figures = lossless.figures(site, 2 * devices["role"].nunique() - 1, plan.cables)
+    hops = 2 * devices["role"].nunique() - 1  # up through every tier and down again
+    figures = lossless.figures(site, hops, plan.cables)
     by_network = {
         network: dict(zip(zip(rows["device"], rows["interface"], strict=True), rows["address"], strict=True))
         for network, rows in plan.addresses.groupby("network", sort=False)

@@ -411,8 +411,8 @@ class _Search:
     """
 
     MOST_STEPS = 30_000
-    """Racks and kinds in them that are tried for a number of racks, some tenths of a second; what is not found by then counts as
-    not to be had.
+    """Racks and kinds in them that are tried for a number of racks, 0.3 s on the machine of the tests: a choice of
+    this program. What is not found by then counts as not to be had.
     """
 
     def __init__(self, shares: Floats) -> None:
