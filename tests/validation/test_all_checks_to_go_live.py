@@ -1,0 +1,150 @@
+"""Every check that the register has, asked of modelled devices in a run of the real plugin, up to GO-LIVE.
+
+tests/validation/whole_site.py answers below the drivers. What is not in the run stands in NOT_RUN, with its reason.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from securesystemslib.signer import CryptoSigner
+
+from inventory.delivered.assets import asset_aliases
+from inventory.paths import repo_root
+from inventory.site import Site
+from tests.validation import whole_site
+from tests.validation.test_channels_to_go_live import attach, judged, pinning, statuses, who_freezes
+from validation import freeze, gate, plugin
+from validation.check import check_of
+from validation.evidence.store import Store
+from validation.program import checked_items
+from validation.register import Register
+from validation.verdict import GATE_ITEM, Verdict
+
+LISTED: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "data" / "not_in_go_live.yaml").read_text())
+NOT_RUN: dict[str, str] = LISTED["not_run"]
+ELSEWHERE: dict[str, str] = LISTED["not_on_this_site"]
+FEWER: dict[str, dict[str, str]] = LISTED["fewer_subjects"]
+BATCHES = 6
+"""So many judgements leave each item out once."""
+
+
+@dataclasses.dataclass
+class Went:
+    """The run of all checks, and what the gate says of it."""
+
+    site: Site
+    register: Register
+    devices: whole_site.WholeSite
+    store: Store
+    status: int
+    said: dict[str, Any]
+
+
+def cut_to_the_run(register: Register) -> Register:
+    """The register with the items that the run has, and the gate's own."""
+    items = {item: register.items[item] for item in checked_items() if item not in {*NOT_RUN, *ELSEWHERE}}
+    fewer = {item: dataclasses.replace(items[item], subjects=(said["select"],)) for item, said in FEWER.items()}
+    return dataclasses.replace(register, items={**items, **fewer, GATE_ITEM: register.items[GATE_ITEM]})
+
+
+@pytest.fixture(scope="module")
+def went(
+    real_site: Site,
+    register: Register,
+    signer: CryptoSigner,
+    people: dict[str, CryptoSigner],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Went]:
+    """One freeze, one run of `pytest validation` with all its fixtures, one judgement."""
+    folder, cut = tmp_path_factory.mktemp("whole"), cut_to_the_run(register)
+    site = whole_site.delivered(real_site, folder)
+    site = whole_site.with_limits(whole_site.with_credentials(pinning(site, signer, folder), folder))
+    with pytest.MonkeyPatch.context() as patch:
+        approvers = who_freezes(people, patch)
+        made = whole_site.WholeSite(site)
+        (folder / "known_hosts").write_text(made.known_hosts())
+        attach(made, patch)
+        whole_site.guarded(patch, made.services)
+        whole_site.with_a_client(patch, folder / "bin")
+        for module in (gate, plugin):
+            patch.setattr(module, "load_register", lambda: cut)
+        patch.setattr(plugin, "load_site", lambda name: site)
+        out = folder / "out"
+        store = plugin.Session(site, out, signer).store
+        for name, key in approvers.items():
+            freeze.sign(site, store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
+        run_all(patch, folder, out, cut)
+        status, said = judged(site, out)
+        yield Went(site, cut, made, store, status, said)
+
+
+def run_all(patch: pytest.MonkeyPatch, folder: Path, out: Path, cut: Register) -> None:
+    """`pytest validation` in this process, with the checks of the register's items alone."""
+    patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    patch.delenv("PYTEST_ADDOPTS", raising=False)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    root = repo_root()
+    own = ["-c", str(folder / "pytest.ini"), "--rootdir", str(root), "--confcutdir", str(root)]
+    quiet = ["-q", "-rf", "--tb=line", "-p", "no:cacheprovider"]
+    pytest.main(
+        [str(root / "validation" / "checks"), "--site", "lab", "--out", str(out), *own, *quiet], [OnlyThese(cut)]
+    )
+
+
+class OnlyThese:
+    """Leaves the checks of other items out of a run: their fixtures ask devices that are not modelled."""
+
+    def __init__(self, register: Register) -> None:
+        self.register = register
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(
+        self, collector: pytest.Collector, name: str, obj: object
+    ) -> list[pytest.Item] | None:
+        made = check_of(obj) if callable(obj) else None
+        return None if made is None or made.item in self.register.items else []
+
+
+def test_all_checks_of_the_run_reach_go_live(went: Went) -> None:
+    assert {one["id"]: one["detail"] for one in went.said["items"] if one["status"] != "pass"} == {}
+    assert (went.status, went.said["verdict"], went.said["mode"]) == (0, "GO-LIVE", "real")
+    assert not went.devices.off, "every outlet is on again"
+
+
+def test_each_item_with_a_check_is_in_the_run_or_listed_with_a_reason(went: Went, register: Register) -> None:
+    passed = {item for item, status in statuses(went.said).items() if status == "pass"} - {GATE_ITEM}
+    assert passed | set(NOT_RUN) | set(ELSEWHERE) == checked_items()
+    assert not passed & {*NOT_RUN, *ELSEWHERE}
+    assert all(len(why) > 20 for why in [*NOT_RUN.values(), *(said["because"] for said in FEWER.values())])
+    site = went.site
+    assert {item: register.not_applicable(register.items[item], site) for item in ELSEWHERE} == ELSEWHERE
+
+
+def judged_without(went: Went, items: Collection[str]) -> Verdict:
+    """The verdict on the log without the records of these items."""
+    contents, plan = went.store.verify(), dataclasses.replace(went.devices.plan, site=went.site)
+    left = tuple(one for one in contents.entries if one.record.item not in items)
+    known, pinned = asset_aliases(went.devices.assets, plan.gpus), gate.pinned_host_keys(plan)
+    contents = dataclasses.replace(contents, entries=left)
+    return gate.judge(went.register, plan, contents, [], datetime.now(UTC), asset_ids=known, host_keys=pinned)
+
+
+@pytest.mark.parametrize("place", range(BATCHES))
+def test_an_item_whose_check_did_not_run_is_missing(went: Went, place: int) -> None:
+    items = sorted(set(went.register.items) - {GATE_ITEM})[place::BATCHES]
+    verdict = judged_without(went, items)
+    assert {one.item for one in verdict.items if one.status in ("missing", "fail")} >= set(items)
+    assert verdict.word == "NO GO-LIVE"
+
+
+@pytest.mark.parametrize("kind", ["computed", "generated", "applied", "measured", "observed"])
+def test_with_one_check_less_there_is_no_go_live(went: Went, kind: str) -> None:
+    item = next(item for item in went.register.items if item.endswith(kind) and item != GATE_ITEM)
+    verdict = judged_without(went, [item])
+    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+    assert next(one.status for one in verdict.items if one.item == item) in ("missing", "fail")
