@@ -11,6 +11,7 @@ which the judgement depends (names of Plan.hashes, `*` matches): when one of the
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from inventory.findings import Finding
@@ -43,6 +44,7 @@ class Outcome:
     `value` is what was measured or computed (plain data), `unit` its unit, `detail` one sentence for the person who
     reads the report. `identities` are the identities of everything that was asked, `raw` what it answered.
     `measured_s` are the seconds of a measurement that ran before the check was called, such as a job: the record counts them.
+    `limit_since` is when the limit was fixed, where a measurement began before this run; None for the begin of the run.
     `configuration` says how the thing was measured, by name: how many ranks on which device.
     """
 
@@ -56,6 +58,7 @@ class Outcome:
     command: str = ""
     findings: tuple[Finding, ...] = ()
     measured_s: float = 0.0
+    limit_since: datetime | None = None
     configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

@@ -418,7 +418,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         unit=outcome.unit,
         limit=limit.value if limit else None,
         limit_source=limit.source if limit else "",
-        limit_frozen=session.frozen if limit else None,
+        limit_frozen=min(session.frozen, outcome.limit_since or session.frozen) if limit else None,
         raw=outcome.raw,
         identities=outcome.identities,
         channels=session.channels_of(touched | {subject}) if session.signer is not None else (),

@@ -23,6 +23,7 @@ from validation.check import check_of
 from validation.evidence.store import Store
 from validation.program import checked_items
 from validation.register import Register
+from validation.runners import burn_in, slurm
 from validation.verdict import GATE_ITEM, Verdict
 
 LISTED: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "data" / "not_in_go_live.yaml").read_text())
@@ -70,6 +71,8 @@ def went(
         (folder / "known_hosts").write_text(made.known_hosts())
         attach(made, patch)
         whole_site.guarded(patch, made.services)
+        whole_site.in_no_time(patch)
+        whole_site.with_ansible(patch, made)
         whole_site.with_a_client(patch, folder / "bin")
         for module in (gate, plugin):
             patch.setattr(module, "load_register", lambda: cut)
@@ -78,9 +81,17 @@ def went(
         store = plugin.Session(site, out, signer).store
         for name, key in approvers.items():
             freeze.sign(site, store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
+        began_days_ago(made, out)
         run_all(patch, folder, out, cut)
         status, said = judged(site, out)
         yield Went(site, cut, made, store, status, said)
+
+
+def began_days_ago(made: whole_site.WholeSite, out: Path) -> None:
+    """A burn-in that `bringup validation start` has begun and that is over: the run collects it."""
+    plan = made.plan
+    started = burn_in.start(plan, slurm.connect(plan))
+    burn_in.keep(out, dataclasses.replace(started, began=started.began - 3 * 86400))
 
 
 def run_all(patch: pytest.MonkeyPatch, folder: Path, out: Path, cut: Register) -> None:

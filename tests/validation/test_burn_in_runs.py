@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +325,17 @@ def test_a_run_waits_for_all_jobs_and_leaves_nothing(
     assert (seen, done.errors) == (["burn-in on 4 of 4 nodes"], {})
     assert not list(tmp_path.glob("results-*"))
     assert not list(tmp_path.glob("*.out"))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_limit_of_a_collected_burn_in_is_as_old_as_its_begin_if_it_is_the_same(
+    same: bool, lab: Plan, scheduler: Slurm, tmp_path: Path
+) -> None:
+    began = datetime(2027, 3, 1, tzinfo=UTC)
+    started = dataclasses.replace(burn_in.start(lab, scheduler), began=began.timestamp())
+    ended(tmp_path, dict(started.jobs))
+    longer = dataclasses.replace(started, duration_s=started.duration_s * (1 if same else 2))
+    assert burn_in.collect(lab, scheduler, longer).limit_since == (began if same else None)
 
 
 def test_what_was_started_is_found_by_a_later_call_until_it_is_judged(

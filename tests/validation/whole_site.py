@@ -10,10 +10,13 @@ import copy
 import dataclasses
 import hashlib
 import json
+import re
 import shlex
+import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,14 +43,19 @@ from network.render import render
 from tests.network.drivers.test_redfish import link, members
 from tests.network.infiniband.fabrics import discovered_text, recorded
 from tests.plans import plan_of
-from tests.validation.bench import public_of
+from tests.validation.bench import public_of, signature
+from tests.validation.modelled_slurm import Cluster
 from tests.validation.test_channels_to_go_live import GATHER, Metal, _Service
+from validation.checks import test_scheduler
 from validation.checks.test_power import label, planned_outlets
 from validation.evidence.mode import PINNED
-from validation.facts import storage
+from validation.evidence.results import NAMESPACE
+from validation.facts import node_results, storage, storage_acts
 from validation.facts.telemetry import DRILL
 from validation.facts.telemetry import FACTS as TELEMETRY_FACTS
 from validation.gpu_health import address
+from validation.runners import local, slurm_trials, training
+from validation.runners.slurm import Slurm
 
 HEALTHY = json.loads((Path(__file__).parent / "data" / "healthy.json").read_text())
 IMPORTED = Path(__file__).parents[1] / "data" / "imports"
@@ -56,6 +64,8 @@ ADAPTER = json.loads((MODELLED / "mlxlink" / "ndr.json").read_text())
 FACTORY = "as-delivered"
 GIB_MIB = 1024
 TB = 10**12
+TRAINING = ("mountpoint -q ", "umask 077; mkdir -p ", "mkdir -p /shared/jobs", "cd /shared/jobs", "rm -rf /shared/jobs")
+"""Commands by which a training makes, reads and removes its folder on the shared storage."""
 OUTLET_W = 10
 """What each outlet delivers (Metal.walk)."""
 GPUS_PER_SWITCH = 2
@@ -115,7 +125,7 @@ MORE_LIMITS = {
 def with_limits(site: Site) -> Site:
     """The site with limits for what the lab does not have, and with workloads on its GPUs."""
     more = {key: Limit(value=value, unit=unit, source="test") for key, (value, unit) in MORE_LIMITS.items()}
-    validation = site.validation.model_copy(update={"workloads_on": "gpu", "fault_injection": True})
+    validation = site.validation.model_copy(update={"workloads_on": "gpu", "fault_injection": False})
     return site.model_copy(update={"limits": {**site.limits, **more}, "validation": validation})
 
 
@@ -162,6 +172,7 @@ class WholeSite(Metal):
         self.recorded = {name: unmarked(answer["data"]) for name, answer in HEALTHY["nodes"].items()}
         self.stopped: set[str] = set()
         self.guids = subnet.guid_book(self.assets)
+        self.slurm = Cluster(self.plan, lambda node, message: signature(message, self.keys[node], NAMESPACE))
         self.programs: dict[str, Callable[[str, Any], Any]] = {
             GATHER.NODE_FACTS: self.node_facts,
             GATHER.GPU_FACTS: self.gpu_facts,
@@ -170,6 +181,11 @@ class WholeSite(Metal):
             TELEMETRY_FACTS: self.telemetry_facts,
             DRILL: self.fire_drill,
             MANAGER: self.manager,
+            node_results.PROGRAM.read_text(): self.slurm_result,
+            storage_acts.MAKE: lambda name, request: True,
+            storage_acts.WRITE_CANARY: lambda name, request: "ab" * 32,
+            storage_acts.READ_CANARIES: lambda name, request: dict.fromkeys(request["names"], "ab" * 32),
+            storage_acts.REMOVE: lambda name, request: True,
         }
 
     # -- SSH -------------------------------------------------------------------------------------------------------------
@@ -180,8 +196,19 @@ class WholeSite(Metal):
                 return Completed(0, json.dumps(answer(name, asked(program[: -len(source)]))), "", 0.1)
         if text == "sh -s" or text == GATHER.SIGN or text.startswith("cat /sys/class/net/"):
             return super().ssh(host, text, stdin, *more)
+        if self.plan.devices.set_index("name").at[name, "role"] == "controller":
+            if (jobs := self.slurm.command(text, stdin)) is not None:
+                status, out, err = jobs
+                return Completed(status, out, err, 0.1)
+            if text.startswith(TRAINING):
+                return Completed(0, self.slurm.metrics() if "tail -v" in text else "", "", 0.1)
+        if printed := re.match(r"cat /var/tmp/bringup-(\d+)\.out; rm ", text):
+            return Completed(0, self.slurm.output(int(printed[1])), "", 0.1)
         said = self.shell(name, shlex.split(text))
         return Completed(*(said if isinstance(said, tuple) else (0, said)), "", 0.1)
+
+    def slurm_result(self, name: str, request: Any) -> Any:
+        return self.slurm.result(name, request)
 
     def shell(self, name: str, words: list[str]) -> str | tuple[int, str]:
         """What a node's own tools say, as testinfra asks them; (exit status, output) where the status matters."""
@@ -503,3 +530,27 @@ def with_a_client(patch: pytest.MonkeyPatch, folder: Path) -> None:
     (folder / "ssh").write_text(SSH)
     (folder / "ssh").chmod(0o755)
     patch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def in_no_time(patch: pytest.MonkeyPatch) -> None:
+    """Jobs that run in no time are not waited for."""
+    patch.setattr(Slurm, "nap", lambda scheduler, seconds: scheduler._still_open())
+    for module in (slurm_trials, training, test_scheduler):
+        patch.setattr(module, "time", SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None}))
+
+
+def with_ansible(patch: pytest.MonkeyPatch, made: WholeSite) -> None:
+    """`ansible-playbook --check` of a site that is as the playbooks have it: what it prints, and its callback's summary."""
+    counts = {"ok": 90, "changed": 0, "unreachable": 0, "failed": 0, "skipped": 12}
+    rows = "".join(f"{name} : {' '.join(f'{key}={n}' for key, n in counts.items())}\n" for name in made.servers)
+
+    def run(
+        argv: Sequence[str], budget_s: float, cwd: Path, env: Mapping[str, str], stop: object = None
+    ) -> local.Ended:
+        folder = Path(env["BRINGUP_VAR"]) / "lab" / "ansible"
+        folder.mkdir(parents=True)
+        summary = {"hosts": dict.fromkeys(made.servers, counts), "changes": [], "failures": []}
+        (folder / "run.json").write_text(json.dumps(summary))
+        return local.Ended(0, f"PLAY RECAP ****\n{rows}".encode(), b"")
+
+    patch.setattr(local, "run", run)

@@ -73,5 +73,6 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         raw=burn_in.kept.raw.get(subject),
         command=f"sbatch, job {burn_in.jobs.get(subject)}",
         measured_s=result["duration_s"],
+        limit_since=burn_in.limit_since,
         configuration={**ran.configuration(), **(burn_in.run.configuration() if burn_in.run else {})},
     )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -86,7 +87,7 @@ class BurnIn:
 
     report: {"nodes": {node: its ranks, gpus, xids, telemetry_error, device, duration_s}}, see validation/burn_in.py. errors: why
     a node has no result or did not end well. seconds: how long each job ran, as Slurm says. kept: what each node kept and signed,
-    for this run.
+    for this run. limit_since: when it began, where the site asks for the same length today as then; else None.
     """
 
     jobs: Mapping[str, int]
@@ -95,6 +96,7 @@ class BurnIn:
     seconds: Mapping[str, float] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
     run: Run | None = None
+    limit_since: datetime | None = None
 
 
 # ---- run -------------------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def start(
 
     Jobs of `drained` nodes go into a reservation of theirs and wait for `open_up`.
     """
-    duration_s = 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
+    duration_s = _duration_s(plan)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     sample_s = max(1.0, min(60.0, duration_s / SAMPLES))
     workload = slurm.workload_of(plan)
@@ -173,6 +175,11 @@ def start(
             close(scheduler, started)
         raise
     return started
+
+
+def _duration_s(plan: Plan) -> float:
+    """How long the site asks each load to run, seconds."""
+    return 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
 
 
 def open_up(scheduler: slurm.Slurm, started: Started) -> None:
@@ -263,7 +270,9 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
         except UnreadableAnswer as error:
             errors.setdefault(node, str(error))
     seconds = {node: standing[job].seconds for node, job in started.jobs.items() if job in standing}
-    return BurnIn(dict(started.jobs), {"nodes": nodes}, errors, seconds, kept, run)
+    same = started.duration_s == _duration_s(plan)
+    limit_since = datetime.fromtimestamp(started.began, UTC) if same else None
+    return BurnIn(dict(started.jobs), {"nodes": nodes}, errors, seconds, kept, run, limit_since)
 
 
 def joined(files: Sequence[str], first: int, source: Source) -> dict[str, Any]:
