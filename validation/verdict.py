@@ -31,7 +31,7 @@ from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signe
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
 from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural
-from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, counted, unwaived_errors
+from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, asked_of, counted, unwaived_errors
 
 Status = Literal[
     "fail",
@@ -269,6 +269,7 @@ def _bench(
         now,
         rehearsal=rehearsal,
         subjects=lambda item: register.subjects(item, plan, selected=selected),
+        asked=lambda item: asked_of(register, item, plan, selected),
     )
     bench = _Bench(
         register,
@@ -859,7 +860,8 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
     if not about:
         return found
-    gap = "partial" if item.partial else "missing"  # a check that covers a part has to run: a report closes the rest
+    covers_part = item.partial and found.subject in asked_of(bench.register, item, bench.plan, bench.selected)
+    gap = "partial" if covers_part else "missing"  # a check that covers a part has to run: a report closes the rest
     if found.status == gap and (reported := _reported(bench, found, [w for w in about if w.report])):
         return reported
     covering = [waiver for waiver in about if waiver.report is None]

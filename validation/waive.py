@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -24,8 +24,8 @@ from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
 from validation.evidence.trust import Trust
-from validation.program import checked_items
-from validation.register import Item, Register
+from validation.program import checked_items, checks_of_items
+from validation.register import Item, PlanView, Register
 
 WAIVER = "urn:bringup:waiver:v1"
 ALL_SUBJECTS = "*"
@@ -45,11 +45,13 @@ _FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 REPORT = "external_report"
 NO_BYTES = hashlib.sha256(b"").hexdigest()
 BOUNDS = ("at most", "at least")
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report of somebody else that closes an item for which there is no check, or the part that its check does not cover.
+    """A report of somebody else that closes what no check asks: an item without a check, subjects that its checks do not ask on
+    this site, or the part that its check does not cover.
 
     ``sha256``      of the report, which the evidence folder keeps under ``raw/``
     ``instrument``  what measured, ``calibrated`` the day of its calibration
@@ -117,20 +119,40 @@ def waive(
     signers: Sequence[CryptoSigner],
     now: datetime,
     known: Sequence[str] = (),
+    asked: Collection[str] | None = None,
 ) -> None:
     """Sign the waiver and append it to the evidence log.
 
-    ``known`` are the subjects of the plan that it may name. WaiverError for an unknown item or subject, for one that
-    no waiver can replace, without owner or reason, or with an end in the past or more than a year away.
+    ``known`` are the subjects of the plan that it may name, ``asked`` those that a check asks (`asked_of`). WaiverError for an
+    unknown item or subject, for one that no waiver can replace, without owner or reason, or with an end in the past or more than a
+    year away.
     """
-    if reason := refusal(register, waiver, now, known):
+    if reason := refusal(register, waiver, now, known, asked):
         raise WaiverError(reason)
     store.append_statements([_statement(waiver, now)], *signers)
 
 
-def refusal(register: Register, waiver: Waiver, now: datetime, known: Sequence[str] | None = None) -> str | None:
+def asked_of(
+    register: Register, item: Item, plan: PlanView, selected: Mapping[str, list[str]] | None = None
+) -> list[str]:
+    """The subjects of an item that its checks ask on this plan; ``selected`` is ``register.select_all(plan)``, for many items."""
+    if item.id not in checks_of_items():
+        return []
+    found = selected if selected is not None else register.select_all(plan)
+    able = {name for selector in checks_of_items()[item.id] for name in found[selector]}
+    subjects = register.subjects(item, plan, selected=found)
+    return [name for name in subjects if name in able] if checks_of_items()[item.id] else subjects
+
+
+def refusal(
+    register: Register,
+    waiver: Waiver,
+    now: datetime,
+    known: Sequence[str] | None = None,
+    asked: Collection[str] | None = None,
+) -> str | None:
     """Why no waiver may say this, or None: the verb and the gate ask the same. ``known`` are the subjects that the item has;
-    None where they are not compared.
+    None where they are not compared. ``asked`` are those that a check asks (`asked_of`); None: all, where the item has a check.
     """
     name = f"the waiver of {waiver.item}"
     if _ITEM.fullmatch(waiver.item):
@@ -155,16 +177,19 @@ def refusal(register: Register, waiver: Waiver, now: datetime, known: Sequence[s
         return f"{name} would have ended on {waiver.expires:%Y-%m-%d %H:%M %Z}"
     if (waiver.expires - given).days > MAX_DAYS:
         return f"{name} would last more than {MAX_DAYS} days"
-    return _report_refusal(register, waiver, given) if waiver.report else None
+    return _report_refusal(register, waiver, given, asked) if waiver.report else None
 
 
-def _report_refusal(register: Register, waiver: Waiver, given: datetime) -> str | None:
+def _report_refusal(register: Register, waiver: Waiver, given: datetime, asked: Collection[str] | None) -> str | None:
     """Why no external report may close this item, or None."""
     report, item = waiver.report, register.items.get(waiver.item)
     if report is None or item is None or item.kind == "attested":
         return f"{waiver.item} is no item that an external report closes: those that people attest have a form, findings a waiver"
     if item.id in checked_items() and not item.partial:
-        return f"{item.id} has a check, so no external report closes it: run the check"
+        whom = None if asked is None else [one for one in asked if waiver.subject in (ALL_SUBJECTS, one)]
+        if whom is None or whom:
+            more = f" that asks {_listed(whom)}" if whom else ""
+            return f"{item.id} has a check{more}, so no external report closes it: run the check"
     if not report.instrument.strip() or not report.unit.strip():
         return f"the external report of {item.id} needs an instrument and a unit"
     if report.sha256 == NO_BYTES:
@@ -174,6 +199,13 @@ def _report_refusal(register: Register, waiver: Waiver, given: datetime) -> str 
     if not (math.isfinite(report.reading) and math.isfinite(report.limit) and report.holds):
         return f"the reading of {item.id} does not keep its limit: {report}"
     return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a person reads them, a few of many."""
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _report(said: Any) -> Report | None:
@@ -222,11 +254,12 @@ def counted(
     *,
     rehearsal: bool,
     subjects: Callable[[Item], Sequence[str]] | None = None,
+    asked: Callable[[Item], Collection[str]] | None = None,
 ) -> tuple[list[Waiver], list[str]]:
     """The waivers that are valid and signed by a key that counts, and a notice for each that is not.
 
-    The rules of the verb hold here as well, whatever wrote the log; ``subjects`` gives those of an item, where they
-    are compared. At go-live the key must
+    The rules of the verb hold here as well, whatever wrote the log; ``subjects`` gives those of an item, and
+    ``asked`` those of them that a check asks, where they are compared. At go-live the key must
     hold the role ``approver``; in a rehearsal any key that is on file will do.
     """
     valid: list[Waiver] = []
@@ -238,7 +271,13 @@ def counted(
             notices.append(f"{name} expired on {waiver.expires:%Y-%m-%d}")
         elif APPROVER_ROLE not in roles and not (rehearsal and roles):
             notices.append(f"{name} does not count: no key of the role {APPROVER_ROLE} signed it")
-        elif why := refusal(register, waiver, now, subjects(item) if item and subjects else None):
+        elif why := refusal(
+            register,
+            waiver,
+            now,
+            subjects(item) if item and subjects else None,
+            asked(item) if item and asked else None,
+        ):
             notices.append(f"{name} does not count: {why}")
         else:
             valid.append(waiver)

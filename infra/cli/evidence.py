@@ -234,7 +234,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
-    from validation.waive import Waiver, WaiverError, refusal, waive
+    from validation.waive import Waiver, WaiverError, asked_of, refusal, waive
 
     report, content = report_of(arguments)
     plan = planned(arguments.site)
@@ -248,12 +248,13 @@ def run_waive(arguments: argparse.Namespace) -> int:
     waiver = Waiver(arguments.item, arguments.subject, arguments.owner, end_of(arguments.expires), arguments.reason)
     waiver = replace(waiver, report=report)
     known = register.subjects(item, plan) if item else []
-    if reason := refusal(register, waiver, datetime.now(UTC), known):
+    asked = asked_of(register, item, plan) if item else None
+    if reason := refusal(register, waiver, datetime.now(UTC), known, asked):
         raise WaiverError(reason)
     store.enroll(key, role="approver", owner=arguments.owner)
     if content:
         store.keep(content)
-    waive(store, register, waiver, [key], datetime.now(UTC), known)
+    waive(store, register, waiver, [key], datetime.now(UTC), known, asked)
     print(f"{waiver.item} {waiver.subject} is waived by {waiver.owner} until {arguments.expires}")
     return OK
 

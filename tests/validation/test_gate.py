@@ -660,6 +660,41 @@ def test_an_external_report_closes_nothing_else(
     assert "external" not in verdict.counts
 
 
+FOR_SOME = "S061.applied"
+"""Its checks ask in-band switches and switches of RoCE fabrics; nobody asks an InfiniBand switch."""
+
+
+def without_subject(contents: Contents, item: str, subject: str) -> Contents:
+    left = (one for one in contents.entries if (one.record.item, one.record.subject) != (item, subject))
+    return dataclasses.replace(contents, entries=tuple(left))
+
+
+@pytest.mark.parametrize("partial", ["", "the boot loader"])
+def test_an_external_report_closes_a_subject_that_no_check_asks(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner], partial: str
+) -> None:
+    item = dataclasses.replace(register.items[FOR_SOME], partial=partial)
+    some = dataclasses.replace(register, items={**register.items, FOR_SOME: item})
+    both = reporting(REPORT, people["approver"], people["second approver"], item=FOR_SOME)
+
+    def status(subject: str, waivers: Sequence[Waiver]) -> tuple[str, list[str]]:
+        left = without_subject(real_contents, FOR_SOME, subject)
+        verdict = judge(some, SmallPlan(real_site), left, waivers, NOW)
+        found = next(one for one in item_of(verdict, FOR_SOME).subjects if one.subject == subject)
+        return found.status, [text for text in verdict.notices if FOR_SOME in text]
+
+    about = {name: [dataclasses.replace(one, subject=name) for one in both] for name in ("ibl001", "leaf01")}
+    assert status("ibl001", about["ibl001"]) == ("external", [])
+    assert status("ibl001", about["ibl001"][:1])[0] == "missing"
+    assert status("leaf01", about["leaf01"])[0] == "missing"
+    assert status("leaf01", both)[0] == "missing"
+    if not partial:
+        assert "has a check that asks leaf01" in status("leaf01", about["leaf01"])[1][0]
+        assert (
+            "has a check that asks leaf01 and spine01, so no external report closes it" in status("ibl001", both)[1][0]
+        )
+
+
 # -- approvals of go-live ---------------------------------------------------------------------------------------------
 
 APPROVAL = "S195.attested"

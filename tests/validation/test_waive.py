@@ -8,14 +8,25 @@ import pytest
 from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
-from tests.validation.bench import NOW
+from inventory.site import Site
+from tests.validation.bench import NOW, SmallPlan
 from tests.validation.test_register import claimed_items
 from validation.evidence import Store
 from validation.evidence.store import Contents, Statement
 from validation.evidence.trust import Trust
 from validation.program import checked_items
 from validation.register import Register
-from validation.waive import WAIVER, Report, Waiver, WaiverError, counted, unwaived_errors, waive, waivers_of
+from validation.waive import (
+    WAIVER,
+    Report,
+    Waiver,
+    WaiverError,
+    asked_of,
+    counted,
+    unwaived_errors,
+    waive,
+    waivers_of,
+)
 
 KEY = "SHA256:" + "K" * 43
 
@@ -131,6 +142,30 @@ REPORT = Report("ab" * 32, "Fluke 1625", date(2027, 1, 5), 0.8, "ohm", "at most"
 def test_an_external_report_reads_as_it_was_signed(register: Register, store: Store, signer: CryptoSigner) -> None:
     waive(store, register, waiver("S153.measured", "gpu001", report=REPORT), [signer], NOW, known=["gpu001"])
     assert waivers_of(store.verify())[0].report == REPORT
+
+
+def test_the_verb_takes_a_report_for_a_subject_that_no_check_asks(
+    register: Register, store: Store, signer: CryptoSigner
+) -> None:
+    given = waiver("S061.applied", "ibl001", report=REPORT)
+    with pytest.raises(WaiverError, match="has a check that asks ibl001, so no external report closes it"):
+        waive(store, register, given, [signer], NOW, known=["ibl001", "leaf01"], asked=["ibl001", "leaf01"])
+    with pytest.raises(WaiverError, match="has a check, so no external report closes it"):
+        waive(store, register, given, [signer], NOW, known=["ibl001", "leaf01"])
+    all_of_them = dataclasses.replace(given, subject="*")
+    with pytest.raises(WaiverError, match="has a check that asks leaf01"):
+        waive(store, register, all_of_them, [signer], NOW, known=["ibl001", "leaf01"], asked=["leaf01"])
+    waive(store, register, given, [signer], NOW, known=["ibl001", "leaf01"], asked=["leaf01"])
+    waive(store, register, all_of_them, [signer], NOW, known=["ibl001"], asked=[])
+    assert [one.subject for one in waivers_of(store.verify())] == ["ibl001", "*"]
+
+
+def test_whom_the_checks_of_an_item_ask_on_a_plan(register: Register, lab_site: Site) -> None:
+    plan = SmallPlan(lab_site)
+    assert asked_of(register, register.items["S061.applied"], plan) == ["leaf01", "spine01"]
+    assert asked_of(register, register.items["S153.measured"], plan) == []
+    switches = register.subjects(register.items["S062.measured"], plan)
+    assert asked_of(register, register.items["S062.measured"], plan) == switches
 
 
 @pytest.mark.parametrize(

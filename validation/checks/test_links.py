@@ -36,7 +36,7 @@ def names_of_devices(plan: Plan) -> dict[str, dict[str, str]]:
     return found
 
 
-@check("S047.measured", inputs=("frame.cables", "site.fabric", "site.limits", "assets"), only=("compute_switches",))
+@check("S047.measured", inputs=("frame.cables", "site.fabric", "site.limits", "assets"), only=("compute_leaves",))
 def test_links_are_up_and_without_errors_for_long_enough(
     subject: str, plan: Plan, facts: Facts, rdma_devices: dict[str, dict[str, str]]
 ) -> Outcome:
