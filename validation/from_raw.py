@@ -25,16 +25,18 @@ from network.drivers.errors import UnreadableAnswer, one_line
 from network.drivers.switch_agent import software
 from validation import burn_in, readings
 from validation import training_story as story
-from validation.collectives import links_of, of_node
+from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
 from validation.facts import Facts
-from validation.facts.storage_acts import PHASES, rates
+from validation.facts.storage import clients
+from validation.facts.storage_acts import PHASES, canaries_read, rates
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
+from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import joined
 from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
@@ -338,9 +340,26 @@ def _writes(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(value, _absent(texts, plan), checkpoint_load(plan.site).write_gb_s)
 
 
+def _canaries(raw: bytes, subject: str, plan: Plan) -> Again:
+    """What a node read of the canaries of others: their content follows from the run's nonce."""
+    texts = _side_by_side(raw)
+    if set(texts) != {subject}:
+        raise ValueError(f"it is what {', '.join(sorted(texts))[:100]} read")
+    read = canaries_read(texts[subject].encode(), subject)
+    faults = [f"canary of {name}: {what}" for name, what in read.items() if what]
+    strangers = sorted(set(read) - (set(clients(plan)) - {subject}))
+    faults += [f"{', '.join(strangers)} has no canary for {subject}"] if strangers else []
+    return Again({"canaries": len(read)}, faults if read else ["no other node's canary was read"])
+
+
 def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
     """What the ranks of a sweep measured, from the parts of their nodes."""
     return sweeps.ranks_of({node: json.loads(text)["ranks"] for node, text in texts.items()})
+
+
+def _beside(texts: Mapping[str, str]) -> dict[str, str]:
+    """What nodes kept beside the files of their ranks: of a sweep the output of nccl-tests."""
+    return {node: str(json.loads(text)["samples"]) for node, text in texts.items()}
 
 
 def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
@@ -355,6 +374,7 @@ def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
         *_absent(texts, plan),
         *workload.mismatches(len(texts), Ran(report["device"], report["backend"], len(each), each), "nccl"),
         *bandwidth_problems(links, each, report["rows"], Facts(), float(least.value) if least else None),
+        *(compared(nvidias.printed(_beside(texts)))[0] if links else []),
     ]
     value = {key: report[key] for key in ("world_size", "backend", "device", "rows")}
     return Again({**value, "all_reduce_mb_s": readings.all_reduce_mb_s(report["rows"])}, faults)
@@ -424,6 +444,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S088.observed": _imbalance,
     "S124.measured": _writes,
     "S125.applied": _storage_links,
+    "S130.applied": _canaries,
     "S143.applied": _recap,
     "S144.observed": _offset,
     "S151.measured": _nvlink,
@@ -458,6 +479,7 @@ def _trained(raw: bytes) -> list[Part]:
 PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
     "S066.measured": _digests,
     "S124.measured": _digests,
+    "S130.applied": _digests,
     "S176.measured": _trained,
     "S177.observed": _trained,
     "S179.measured": _trained,

@@ -27,6 +27,7 @@ from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
 from validation.facts.node_results import side_by_side
+from validation.facts.storage_acts import canary_sha256
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, Again, computed
 from validation.register import Item, Register, site_value
@@ -284,9 +285,9 @@ def swept(nodes: Sequence[str], per_node: int = 1, time_us: float = 500.0) -> di
     return found
 
 
-def kept_by(texts: Sequence[str]) -> bytes:
-    """What a node signs of its ranks' files (workloads/sign_result.py)."""
-    return json.dumps({"ranks": list(texts), "samples": ""}, indent=1).encode()
+def kept_by(texts: Sequence[str], samples: str = "") -> bytes:
+    """What a node signs of its ranks' files and of what lies beside them (workloads/sign_result.py)."""
+    return json.dumps({"ranks": list(texts), "samples": samples}, indent=1).encode()
 
 
 IN_THE_SUBNET = [name for name, *_, fabric in DEVICES if fabric == "compute"]
@@ -339,6 +340,9 @@ def raw_of(item: str, subject: str) -> bytes:
     if item == "S124.measured":
         times = {"size_b": 1 << 40, "own": {"began": 1.0, "ended": 1.5}, "shared": {"began": 2.0, "ended": 2.5}}
         return side_by_side({node: json.dumps(times).encode() for node in gpus})
+    if item == "S130.applied":
+        read = {"nonce": "ab" * 16, "read": {"ctl01": canary_sha256("ab" * 16, "ctl01")}}
+        return side_by_side({subject: json.dumps(read).encode()})
     if item == "S151.measured":
         return kept_by(swept([subject], per_node=2)[subject])
     if item in ("S086.observed", "S171.observed"):

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from capacity.model import Plan
@@ -23,10 +24,12 @@ from tests.validation.test_burn_in import GPU, H100, HOUR_S, MEMORY, PRODUCTS, R
 from validation.checks.conftest import leaf_groups
 from validation.checks.test_scheduler import WHOLE_STARTS
 from validation.collectives import links_of
+from validation.facts.storage_acts import READ_CANARIES, canary_sha256
 from validation.runners.collectives import factor
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
 from validation.runners.training import CHECKPOINT_EVERY, SLOW_MS, SLOW_RANK, SLOW_STEPS, STEPS
 
+NCCL_TESTS = (Path(__file__).parents[1] / "data" / "modelled" / "nccl-tests" / "all_reduce_gb200_72.txt").read_text()
 SWEPT_B = (1 << 20, 8 * 10**9)
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 OF_CEILING = 0.9
@@ -249,6 +252,10 @@ class Cluster:
         if request["do"] == "remove":
             return True
         if request["do"] == "run":
+            if request["program"] == READ_CANARIES:
+                asked = request["request"]
+                read = {name: canary_sha256(asked["nonce"], name) for name in asked["names"]}
+                return self.signed(node, json.dumps({"nonce": asked["nonce"], "read": read}).encode(), request["sign"])
             times = {"size_b": request["request"]["size_b"], "own": {"began": 1.0, "ended": 1.001}}
             text = json.dumps(times | {"shared": {"began": 2.0, "ended": 2.001}}).encode()
             return self.signed(node, text, request["sign"])
@@ -258,7 +265,8 @@ class Cluster:
             "bringup-burn-in": self.burnt_in,
         }
         texts = ranks.get(job.name, self.trained)(job, node)
-        return self.signed(node, kept_by(texts), job.sign) | {"said": ""}
+        table = NCCL_TESTS if job.name == "bringup-collectives" and node == job.nodes[0] else ""
+        return self.signed(node, kept_by(texts, table), job.sign) | {"said": ""}
 
     def signed(self, node: str, result: bytes, order: Mapping[str, str] | None) -> dict[str, str]:
         said = {"result": base64.b64encode(result).decode(), "message": "", "signature": ""}

@@ -4,7 +4,8 @@ tests/validation/whole_site.py answers below the drivers. What is not in the run
 """
 
 import dataclasses
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from tests.validation import whole_site
 from tests.validation.test_channels_to_go_live import attach, judged, pinning, statuses, who_freezes
 from validation import freeze, gate, plugin
 from validation.check import check_of
+from validation.evidence import Entry
 from validation.evidence.store import Store
+from validation.from_raw import Reader
 from validation.program import checked_items
 from validation.register import Register
 from validation.runners import burn_in, slurm
@@ -142,7 +145,10 @@ def judged_without(went: Went, items: Collection[str]) -> Verdict:
     left = tuple(one for one in contents.entries if one.record.item not in items)
     known, pinned = asset_aliases(went.devices.assets, plan.gpus), gate.pinned_host_keys(plan)
     contents = dataclasses.replace(contents, entries=left)
-    return gate.judge(went.register, plan, contents, [], datetime.now(UTC), asset_ids=known, host_keys=pinned)
+    reader = Reader(plan, went.store.path)
+    return gate.judge(
+        went.register, plan, contents, [], datetime.now(UTC), asset_ids=known, host_keys=pinned, from_raw=reader
+    )
 
 
 @pytest.mark.parametrize("place", range(BATCHES))
@@ -151,6 +157,99 @@ def test_an_item_whose_check_did_not_run_is_missing(went: Went, place: int) -> N
     verdict = judged_without(went, items)
     assert {one.item for one in verdict.items if one.status in ("missing", "fail")} >= set(items)
     assert verdict.word == "NO GO-LIVE"
+
+
+# -- a collector that edits what nodes said ------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """A raw output that the collector changes, and the value that it writes beside it; it signs both."""
+
+    item: str
+    subject: str
+    change: Callable[[dict[str, Any]], None]
+    value: Mapping[str, Any]
+    status: str
+    why: str
+
+
+def of_another(raw: dict[str, Any]) -> None:
+    """What gpu001 read in the place of what gpu002 read."""
+    raw["parts"] = {"gpu001": raw["parts"].pop("gpu002")}
+
+
+def one_less(raw: dict[str, Any]) -> None:
+    """A canary that gpu002 could not read is left out."""
+    said = json.loads(raw["parts"]["gpu002"])
+    said["read"].pop("gpu001")
+    raw["parts"]["gpu002"] = json.dumps(said)
+
+
+def unread(raw: dict[str, Any]) -> None:
+    said = json.loads(raw["parts"]["gpu002"])
+    said["read"]["gpu001"] = "Input/output error"
+    raw["parts"]["gpu002"] = json.dumps(said)
+
+
+def faster(raw: dict[str, Any]) -> None:
+    """nccl-tests of the first node."""
+    said = json.loads(raw["parts"]["gpu001"])
+    assert "834.57      0" in said["samples"]
+    said["samples"] = said["samples"].replace("834.57      0", "934.57      0")
+    raw["parts"]["gpu001"] = json.dumps(said)
+
+
+def wrong_values(raw: dict[str, Any]) -> None:
+    said = json.loads(raw["parts"]["gpu001"])
+    said["samples"] = said["samples"].replace("834.57      0", "834.57      3")
+    raw["parts"]["gpu001"] = json.dumps(said)
+
+
+def leave(raw: dict[str, Any]) -> None:
+    """Nothing is changed but the value."""
+
+
+UNSIGNED = "did not sign its result with its host key: it was signed for another result"
+EDITS = {
+    "canaries of another node": Edit("S130.applied", "gpu002", of_another, {}, "fail", "it is what gpu001 read"),
+    "one canary less": Edit("S130.applied", "gpu002", one_less, {"canaries": 4}, "unproven", f"gpu002 {UNSIGNED}"),
+    "a canary that was not read": Edit(
+        "S130.applied", "gpu002", unread, {}, "fail", "canary of gpu001: read Input/output"
+    ),
+    "another number": Edit("S130.applied", "gpu002", leave, {"canaries": 9}, "fail", "its raw output gives 5"),
+    "nccl-tests": Edit("S066.measured", "lab", faster, {}, "unproven", f"gpu001 {UNSIGNED}"),
+    "wrong values": Edit("S066.measured", "lab", wrong_values, {}, "fail", "nccl-tests count 3 wrong values"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_output_of_a_node_is_caught(went: Went, edit: Edit) -> None:
+    contents, plan = went.store.verify(), dataclasses.replace(went.devices.plan, site=went.site)
+
+    def edited(entry: Entry) -> Entry:
+        one = entry.record
+        if (one.item, one.subject) != (edit.item, edit.subject):
+            return entry
+        raw = json.loads(went.store.raw(one.raw_sha256))
+        edit.change(raw)
+        assert isinstance(one.value, Mapping)
+        record = dataclasses.replace(one, raw=json.dumps(raw).encode(), value={**one.value, **edit.value})
+        went.store.keep(record.raw or b"")
+        return dataclasses.replace(entry, record=record)
+
+    contents = dataclasses.replace(contents, entries=tuple(map(edited, contents.entries)))
+    verdict = gate.judge(
+        went.register,
+        plan,
+        contents,
+        [],
+        datetime.now(UTC),
+        asset_ids=asset_aliases(went.devices.assets, plan.gpus),
+        host_keys=gate.pinned_host_keys(plan),
+        from_raw=Reader(plan, went.store.path),
+    )
+    found = next(one for one in verdict.items if one.item == edit.item)
+    assert (verdict.exit_code, found.status) == (1, edit.status), found.detail
+    assert edit.why in found.detail
 
 
 @pytest.mark.parametrize("kind", ["computed", "generated", "applied", "measured", "observed"])

@@ -1,9 +1,11 @@
 """Acts on shared storage against nodes in memory: what one node does never hides the others, and what stays is named."""
 
+import ast
 import base64
 import hashlib
 import json
-import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +40,18 @@ def plan() -> Plan:
     return plan_of("lab")
 
 
+def request_of(program: str) -> Any:
+    """What a program is asked (ssh.with_request)."""
+    return json.loads(ast.literal_eval(program.splitlines()[1].removeprefix("sys.argv.append(").removesuffix(")")))
+
+
+def read_by(program: str, **odd: str) -> bytes:
+    """What a node prints of the canaries that it is asked to read."""
+    asked = request_of(program)["request"]
+    read = {name: acts.canary_sha256(asked["nonce"], name) for name in asked["names"]}
+    return json.dumps({"nonce": asked["nonce"], "read": read | odd}).encode()
+
+
 class Node(SshHost):
     """Answers by the program that it is given; `odd` nodes answer otherwise: {(act, node or '*'): text, None for none}."""
 
@@ -50,6 +64,7 @@ class Node(SshHost):
     def run(self, command: Any, *, stdin: bytes = b"", **rest: Any) -> Completed:
         program = stdin.decode()
         act = next(act for act, text in PROGRAMS.items() if program.endswith(text))
+        act = "read" if act == "measure" and request_of(program)["program"] == acts.READ_CANARIES else act
         if act == "remove":
             self.removals.append(self.name)
         out = self.odd.get((act, self.name), self.odd.get((act, "*"), ANSWERS[act](program)))
@@ -61,14 +76,13 @@ class Node(SshHost):
 PROGRAMS = {
     "make": acts.MAKE,
     "write": acts.WRITE_CANARY,
-    "read": acts.READ_CANARIES,
     "remove": acts.REMOVE,
     "measure": node_results.PROGRAM.read_text(),
 }
 ANSWERS: dict[str, Callable[[str], str]] = {
     "make": lambda _: "true",
     "write": lambda _: '"hash"',
-    "read": lambda program: json.dumps(dict.fromkeys(re.findall(r"[a-z]+\d+", program.splitlines()[1]), "hash")),
+    "read": lambda program: measured(read_by(program)),
     "remove": lambda _: "true",
     "measure": lambda _: measured(json.dumps(WRITTEN).encode()),
 }
@@ -141,6 +155,23 @@ def test_a_folder_that_nobody_can_remove_is_named(plan, nodes):
     assert all(one.error.startswith(f"remove {folder} by hand: ") and not one.cleaned for one in found.values())
     assert len(used.removals) == acts.REMOVE_TRIES
     assert f"remove {folder} by hand: " in acts.checkpoint_writes(plan, 2**20, 5.0).error
+
+
+def test_a_canary_that_reads_otherwise_is_named_and_its_hash_is_said_by_nobody(plan, nodes, tmp_path):
+    """The programs themselves, on a folder of this machine: what is read follows from nonce and name alone."""
+    asked = {"folder": str(tmp_path), "nonce": "ab" * 16}
+
+    def ran(program: str, **request: Any) -> bytes:
+        argv = [sys.executable, "-c", program, json.dumps({**asked, **request})]
+        return subprocess.run(argv, capture_output=True, check=True).stdout
+
+    for name in ("gpu001", "gpu002", "gpu003"):
+        assert json.loads(ran(acts.WRITE_CANARY, name=name)) == acts.canary_sha256(asked["nonce"], name)
+    (tmp_path / "gpu002").write_bytes(b"stale")
+    (tmp_path / "gpu003").unlink()
+    found = acts.canaries_read(ran(acts.READ_CANARIES, names=["gpu001", "gpu002", "gpu003"]), "gpu004")
+    assert (found["gpu001"], found["gpu003"]) == ("", "read No such file or directory")
+    assert found["gpu002"] == f"read {hashlib.sha256(b'stale').hexdigest()}"
 
 
 def test_files_of_a_measurement_are_removed_by_a_node_that_wrote(plan, nodes):

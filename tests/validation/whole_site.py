@@ -184,7 +184,6 @@ class WholeSite(Metal):
             node_results.PROGRAM.read_text(): self.slurm_result,
             storage_acts.MAKE: lambda name, request: True,
             storage_acts.WRITE_CANARY: lambda name, request: "ab" * 32,
-            storage_acts.READ_CANARIES: lambda name, request: dict.fromkeys(request["names"], "ab" * 32),
             storage_acts.REMOVE: lambda name, request: True,
         }
 

@@ -59,10 +59,12 @@ COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 NCCL_TESTS = """if command -v all_reduce_perf >/dev/null; then
   srun --overlap --nodes=1 --ntasks=1 --gpus-per-node={gpus} \\
-    all_reduce_perf --minbytes 8 --maxbytes {largest_b} --stepfactor 2 --ngpus {gpus} || echo "nccl-tests failed: $?"
+    all_reduce_perf --minbytes 8 --maxbytes {largest_b} --stepfactor 2 --ngpus {gpus} >{folder}/nccl-tests.txt 2>&1 ||
+    echo "nccl-tests failed: $?"
 fi
 """
-"""NVIDIA's own measurement on the first node, where it is installed: compared with, never asked for."""
+"""NVIDIA's own measurement on the first node, where it is installed: compared with, never asked for. It runs on the node of the
+batch script, which signs what it printed with what its ranks kept."""
 
 
 def place_in_order(fixtures: Collection[str]) -> int:
@@ -333,9 +335,11 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
         arguments += ["--iterations", "3", "--warm-up", "1"]
     arguments += ["--results", f"{SWEPT}$SLURM_JOB_ID"]
     run = node_results.begin(plan, "collectives")
-    script = slurm.carried_script(COLLECTIVES, arguments, workload) + run.step(f"{SWEPT}$SLURM_JOB_ID")
+    script = slurm.carried_script(COLLECTIVES, arguments, workload)
     if workload.computes_on == "gpu":
-        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node)
+        folder = f"{SWEPT}$SLURM_JOB_ID"
+        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node, folder=folder)
+    script += run.step(f"{SWEPT}$SLURM_JOB_ID")
     options = (
         *workload.options(len(names)),
         "--job-name=bringup-collectives",
@@ -353,7 +357,7 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     try:
         source = Source(f"job {job.job_id}", "join what the ranks of the collectives measured")
         report = sweeps.joined(sweeps.ranks_of(kept.ranks), source)
-        return Sweep(job, report, "", nvidias.parsed(job.output.decode(errors="replace")), kept, run)
+        return Sweep(job, report, "", nvidias.printed(kept.samples), kept, run)
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
 

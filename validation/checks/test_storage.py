@@ -9,7 +9,7 @@ from capacity.storage.load import BUILT_KINDS, checkpoint_load, shared, storage_
 from validation.check import Limit, Outcome, check, judged
 from validation.facts import Facts
 from validation.facts.gather import identities
-from validation.facts.node_results import left_unsigned
+from validation.facts.node_results import left_unsigned, side_by_side
 from validation.facts.storage import clients
 from validation.facts.storage_acts import PHASES, Canary, Writes
 from validation.storage import differs
@@ -169,7 +169,14 @@ def test_the_node_mounts_shared_storage(subject: str, plan: Plan, facts: Facts, 
         else ("enabled and ordered; not booted since its installation")
     )
     good = f"{wanted.source} mounted by its unit, {boot}; {len(canary.read)} canaries of other nodes read back equal"
-    return Outcome(not problems, value, "; ".join(problems) or good, identities=node.identities, raw=node.raw)
+    return Outcome(
+        not problems,
+        value,
+        "; ".join(problems or [good, *left_unsigned(canary.unsigned, [subject])]),
+        identities=(*node.identities, *canary.signed.values()),
+        raw=side_by_side({subject: canary.raw}, answer=node.raw.decode()) if canary.raw else node.raw,
+        configuration=canary.configuration,
+    )
 
 
 def _mount_problems(seen: dict[str, Any], source: str) -> list[str]:

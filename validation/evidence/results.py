@@ -29,6 +29,7 @@ JOINED = frozenset(
     {
         "S066.measured",
         "S124.measured",
+        "S130.applied",
         "S176.measured",
         "S177.observed",
         "S179.measured",

@@ -97,13 +97,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Kept:
-    """What nodes kept. raw: each node's part, as it signed it; ranks: the files in it, and said: the end of the job's output.
+    """What nodes kept. raw: each node's part, as it signed it; ranks and samples: the files in it, and said: the end of the job's
+    output.
 
     errors: why a node has no part. signed: the signatures that hold; unsigned: why a node of a site that pins host keys has none.
     """
 
     raw: Mapping[str, bytes] = field(default_factory=dict)
     ranks: Mapping[str, list[str]] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
     signed: Mapping[str, Identity] = field(default_factory=dict)
@@ -119,7 +121,7 @@ def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], f
     """What the ranks of these jobs kept, by node. folder: without the number of the job, which follows it. out: the file of what a
     job printed, %j for the number."""
     found = _on_all(hosts, "read", folder, out, jobs)
-    raw, ranks, said, errors, signatures = {}, {}, {}, {}, {}
+    raw, ranks, samples, said, errors, signatures = {}, {}, {}, {}, {}, {}
     for node in jobs:
         source = Source(node, OPERATION)
         try:
@@ -131,10 +133,10 @@ def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], f
         except DeviceError as error:
             errors[node] = str(error)
             continue
-        raw[node], ranks[node], said[node] = result, kept["ranks"], told["said"]
+        raw[node], ranks[node], samples[node], said[node] = result, kept["ranks"], kept["samples"], told["said"]
         signatures[node] = signature_of(node, told)
     signed, unsigned = judged(plan, run, raw, signatures)
-    return Kept(raw, ranks, said, errors, signed, unsigned)
+    return Kept(raw, ranks, samples, said, errors, signed, unsigned)
 
 
 def judged(

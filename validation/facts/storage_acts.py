@@ -4,6 +4,7 @@ Every act has a time budget on the node (`timeout`) and one for its connection; 
 stops no other.
 """
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +51,7 @@ print(json.dumps(folder.is_dir()))
 WRITE_CANARY = f"""
 import hashlib, json, os, pathlib, sys
 request = json.loads(sys.argv[1])
-content = os.urandom({CANARY_B})
+content = hashlib.shake_256((request["nonce"] + " " + request["name"]).encode()).digest({CANARY_B})
 path = pathlib.Path(request["folder"], request["name"])
 with open(path, "wb") as file:
     file.write(content)
@@ -67,7 +68,7 @@ for name in request["names"]:
         found[name] = hashlib.sha256(pathlib.Path(request["folder"], name).read_bytes()).hexdigest()
     except OSError as error:
         found[name] = error.strerror
-print(json.dumps(found))
+print(json.dumps({"nonce": request["nonce"], "read": found}))
 """
 REMOVE = """
 import json, pathlib, shutil, sys
@@ -96,35 +97,77 @@ class _Phases(TypedDict):
 @dataclass(frozen=True)
 class Canary:
     """One node's part: why it could not write or read, or what is left to clean up ('' else), and per other node '' or
-    what it read."""
+    what it read.
+
+    raw: what it printed of its reading, which it signs on a site that pins host keys: `signed`, or why that does not hold.
+    """
 
     error: str = ""
     read: Mapping[str, str] = field(default_factory=dict)
     cleaned: bool = False
+    raw: bytes = b""
+    signed: Mapping[str, Identity] = field(default_factory=dict)
+    unsigned: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class _Reading(TypedDict):
+    """What READ_CANARIES prints: the nonce of the run, and per node the SHA-256 that was read, or why nothing was."""
+
+    nonce: Line
+    read: dict[Line, Line]
+
+
+def canary_sha256(nonce: str, name: str) -> str:
+    """The hash of a node's canary: its content follows from the run's nonce and the node's name, so that nobody says it."""
+    return hashlib.sha256(hashlib.shake_256(f"{nonce} {name}".encode()).digest(CANARY_B)).hexdigest()
+
+
+def canaries_read(raw: bytes, node: str) -> dict[str, str]:
+    """Per other node '' or what this one read in place of its canary; UnreadableAnswer for what is no reading."""
+    source = Source(node, "read canaries")
+    told: Any = answers.read(_Reading, answers.load(raw.decode(errors="replace"), source), source)
+    return {
+        name: "" if seen == canary_sha256(told["nonce"], name) else f"read {seen}"
+        for name, seen in told["read"].items()
+    }
 
 
 def canaries(plan: Plan) -> dict[str, Canary]:
-    """Every client writes a random file, then reads those of the others and compares their hashes. Cleaned up after."""
+    """Every client writes a file that nobody had before, then reads those of the others, and says and signs what it read. Cleaned
+    up after."""
     names, folder = clients(plan), f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
     if not_made := _not_made(plan, names, folder):
         return dict.fromkeys(names, Canary(not_made))
-    written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {"folder": folder, "name": name})
+    run = node_results.begin(plan, "canaries")
+    asked = {"folder": folder, "nonce": run.nonce}
+    written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {**asked, "name": name})
     there = [name for name in names if not isinstance(written[name], DeviceError)]
     step = max(1, len(there) // READERS)
     wanted = {name: [other for other in there if other != name][::step] for name in there}
-    read = _on_all(plan, there, READ_CANARIES, dict[Line, Line], lambda name: {"folder": folder, "names": wanted[name]})
+    read = _on_all(
+        plan,
+        there,
+        node_results.PROGRAM.read_text(),
+        node_results.Answer,
+        lambda name: run.ordered(name, READ_CANARIES, {**asked, "names": wanted[name]}),
+    )
     left = _removed(plan, sorted(names, key=lambda name: isinstance(read.get(name), DeviceError | None)), folder)
     found = {}
     for name in names:
         error = written[name] if isinstance(written[name], DeviceError) else read.get(name)
-        if isinstance(error, DeviceError):
-            found[name] = Canary("; ".join(filter(None, (str(error), left))))
-        else:
-            seen = {
-                other: "" if read[name].get(other) == written[other] else f"read {read[name].get(other)}"
-                for other in wanted[name]
-            }
-            found[name] = Canary(left, read=seen, cleaned=not left)
+        try:
+            if isinstance(error, DeviceError):
+                raise error
+            part = node_results.result_of(read[name], Source(name, "read canaries"))
+            seen = canaries_read(part, name)
+        except DeviceError as problem:
+            found[name] = Canary("; ".join(filter(None, (str(problem), left))))
+            continue
+        seen = {other: seen.get(other, "nothing was read") for other in wanted[name]}
+        said = {name: node_results.signature_of(name, read[name])}
+        signed, unsigned = node_results.judged(plan, run, {name: part}, said)
+        found[name] = Canary(left, seen, not left, part, signed, unsigned, run.configuration())
     return found
 
 

@@ -9,6 +9,7 @@ doc/PERFORMANCE.md. A job prints what it likes: lines that are no row of the tab
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 LONGEST_LINE, MOST_ROWS = 400, 10_000
@@ -80,6 +81,11 @@ def parsed(text: str) -> Run | None:
         elif not line.startswith("#") and len(rows) < MOST_ROWS and (row := _row(line.split())):
             rows.append(row)
     return Run(tuple(rows), tuple(devices), average, bounds) if rows else None
+
+
+def printed(samples: Mapping[str, str]) -> Run | None:
+    """The first table in what the nodes of a sweep kept beside their ranks' files, by node; None where nccl-tests did not run."""
+    return next((run for run in map(parsed, samples.values()) if run is not None), None)
 
 
 def _row(cells: list[str]) -> Row | None:

@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 RESULT, SIGNATURE = "result.json", "signature.json"
+BESIDE = ("samples.csv", "nccl-tests.txt")
+"""What a load leaves beside the files of its ranks: the burn-in's samples of the GPUs, or what nccl-tests printed."""
 TAIL_B = 4000
 """Of what a job printed: the traceback of one rank."""
 
@@ -32,8 +34,8 @@ TAIL_B = 4000
 def kept(folder: Path) -> bytes:
     """What the ranks wrote into the folder, as one result."""
     ranks = [path.read_text(errors="replace") for path in sorted(folder.glob("rank-*"))]
-    samples = folder / "samples.csv"
-    text = samples.read_text(errors="replace") if samples.is_file() else ""
+    beside = [path for path in map(folder.joinpath, BESIDE) if path.is_file()]
+    text = beside[0].read_text(errors="replace") if beside else ""
     return json.dumps({"ranks": ranks, "samples": text}, indent=1).encode()
 
 
