@@ -40,6 +40,10 @@ TRUNKS = ("leaf-spine", "spine-core")
 """Stages of cables between switches of a fabric: exchanged ones between the same two switches carry the same traffic."""
 
 
+NOT_SEEN = ("TOPOLOGY-MISSING", "LINK-DOWN")
+"""Findings of a planned cable over which a device sees nothing."""
+
+
 def topology(
     cables: pd.DataFrame,
     answered: Mapping[str, Mapping[str, Port]],
@@ -93,6 +97,29 @@ def topology(
             continue
         found.append(_link_down(cable) if set(cable) & down else _missing(cable))
     return found
+
+
+def from_one_end(
+    cables: pd.DataFrame,
+    device: str,
+    ports: Mapping[str, Port],
+    unjudged: Collection[str] = (),
+    *,
+    max_age_s: float | None = None,
+) -> list[Finding]:
+    """Differences between a device's planned in-band cables and what this device alone sees of them.
+
+    unjudged: devices at which a cable may end that is not seen, since they are down or did not answer; a cable that is seen and is
+    another one is a difference there too.
+    """
+    ends = (cables["a_device"] == device) | (cables["b_device"] == device)
+    known = {*cables["a_device"], *cables["b_device"]}
+    found = topology(cables[ends], {device: ports}, max_age_s=max_age_s, planned_devices=known)
+    return [
+        one
+        for one in found
+        if one.id not in NOT_SEEN or not {_device(port) for port in one.ports} & (set(unjudged) - {device})
+    ]
 
 
 def outlets(pdu: str, planned: pd.DataFrame, seen: Sequence[Outlet]) -> list[Finding]:

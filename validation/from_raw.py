@@ -41,6 +41,7 @@ from validation.runners.burn_in import joined
 from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
+from validation.storage import link_faults
 
 MAX_BYTES = 256 << 20
 """Of a raw output from which a value is computed again: a burn-in of 72 h keeps a result an hour for each GPU."""
@@ -265,10 +266,15 @@ def _version(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
-    """What LLDP says; of an InfiniBand switch, which has no LLDP, its links in the subnet as a host sees it."""
+    """What LLDP says, and what of it is not as planned. Of an InfiniBand switch, which has no LLDP, its links in the subnet as a
+    host sees it.
+    """
     fabrics = dict(zip(plan.devices["name"], plan.devices["fabric"], strict=True))
     if fabrics.get(subject) != "compute" or plan.site.fabric.kind != "ib":
-        return Again({"neighbours": _data(raw, subject)["lldp"]})
+        lldp, unjudged = _data(raw, subject)["lldp"], json.loads(raw)["not_judged"]
+        faults = readings.neighbour_faults(plan, subject, lldp, unjudged)
+        value = {"neighbours": lldp, "not_judged": unjudged}
+        return Again(value, [f"{one.id} {one.subject}: {one.message}" for one in faults])
     part = json.loads(raw)
     if not part["node"]:
         raise ValueError(f"{subject} is not in the subnet")
@@ -276,8 +282,10 @@ def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:
-    server = _data(raw, subject)["storage"].get("server", {})
-    return Again({"listening": server.get("listening"), "clients": server.get("clients")})
+    data = _data(raw, subject)
+    server = data["storage"].get("server", {})
+    value = {"listening": server.get("listening"), "clients": server.get("clients")}
+    return Again(value, link_faults(plan, subject, data))
 
 
 # ---- jobs and runs ---------------------------------------------------------------------------------------------------

@@ -3,10 +3,13 @@
 Pure. Rounded here, so that the number that was compared is the number that the record keeps.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from capacity.model import Plan
+from inventory.findings import Finding
 from inventory.site import Site
+from network import compare
 
 
 def crossed_b(pings: Iterable[Mapping[str, Any]]) -> int:
@@ -75,6 +78,13 @@ def supply_faults(supplies: Mapping[str, Any], *, rating_w: float, nominal_v: fl
         *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
         *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
     ]
+
+
+def neighbour_faults(plan: Plan, switch: str, ports: Mapping[str, Any], unjudged: Collection[str]) -> list[Finding]:
+    """What a switch's own LLDP shows of its planned cables that is an error or a warning; `unjudged` devices may be unseen."""
+    oldest_s = float(plan.site.limits["lldp_max_age_s"].value)
+    found = compare.from_one_end(plan.cables, switch, ports, unjudged, max_age_s=oldest_s)
+    return [one for one in found if one.severity in ("error", "warning")]
 
 
 def all_reduce_mb_s(rows: Iterable[Mapping[str, Any]]) -> float | None:

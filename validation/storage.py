@@ -3,6 +3,7 @@
 A server that is down, or whose service is, explains every client that gets no answer: those are no findings then.
 """
 
+import ipaddress
 import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -138,3 +139,53 @@ def differs(wanted: Shared, name: str, mount: Mapping[str, Any]) -> list[Finding
             remedies=[remedy(fix="playbooks")],
         )
     ]
+
+
+# ---- the links of a storage server (S125) ----------------------------------------------------------------------------
+def inband_ports(plan: Plan, server: str) -> list[str]:
+    """The in-band ports that the plan cables at a server."""
+    cables = plan.cables[plan.cables["fabric"] == "inband"]
+    return sorted(
+        {*cables.loc[cables["a_device"] == server, "a_port"], *cables.loc[cables["b_device"] == server, "b_port"]}
+    )
+
+
+def link_faults(plan: Plan, name: str, data: Mapping[str, Any]) -> list[str]:
+    """What a storage server says against using its own links only: MTU, state, routes, sockets, clients, as sentences."""
+    seen, links, routes = data["storage"], data["links"], data["storage"].get("routes", [])
+    ports = inband_ports(plan, name)
+    mtu = plan.site.inband.mtu
+    loopbacks = ipaddress.ip_network(str(plan.site.addressing.loopbacks))
+    server = seen.get("server", {})
+    strangers = [one for one in server.get("clients", []) if ipaddress.ip_address(one) not in loopbacks]
+    open_to = [one for one in server.get("listening", []) if not _within(one, loopbacks)]
+    ways = {route["destination"]: sorted(route["interfaces"]) for route in routes}
+    used = ", ".join(ways.get(str(loopbacks), [])) or "no link"
+    return [
+        *([f"storage cannot be asked: {seen['error']}"] if "error" in seen else []),
+        *(
+            f"{port} has MTU {links.get(port, {}).get('mtu')}, expected {mtu}"
+            for port in ports
+            if links.get(port, {}).get("mtu") != mtu
+        ),
+        *(
+            f"{port} is {links.get(port, {}).get('state')}"
+            for port in ports
+            if links.get(port, {}).get("state") != "UP"
+        ),
+        *(
+            [f"in-band route {loopbacks} goes over {used}, expected {', '.join(ports)}"]
+            if used != ", ".join(ports)
+            else []
+        ),
+        *([f"listens at {', '.join(open_to)}, outside {loopbacks}"] if open_to else []),
+        *([f"clients come from {', '.join(strangers)}, outside {loopbacks}"] if strangers else []),
+        *(["no storage daemon listens"] if server and not server.get("listening") else []),
+    ]
+
+
+def _within(socket: str, prefix: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    try:
+        return ipaddress.ip_address(socket.rpartition(":")[0]) in prefix
+    except ValueError:  # '*' or '[::]': all addresses
+        return False

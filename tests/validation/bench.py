@@ -33,6 +33,7 @@ from validation.from_raw import FROM_RAW, Again, computed
 from validation.register import Item, Register, site_value
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
+from validation.storage import inband_ports
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
@@ -365,12 +366,33 @@ def raw_of(item: str, subject: str) -> bytes:
         "S054.applied": {"links": links},
         "S054.measured": {"pings": [{"device": "peer", "ok": True, "payload_b": 8972}]},
         "S061.applied": {"version": plan.site.versions.get(plan.site.inband.nos)},
-        "S062.measured": {"lldp": []},
+        "S062.measured": {"lldp": neighbours_of(plan, subject)},
         "S088.observed": {"phases": [{"amps": 10}, {"amps": 10}, {"amps": 10}]},
-        "S125.applied": {"storage": {"server": {}}},
+        "S125.applied": storage_server(plan, subject),
         "S144.observed": {"chrony": {"offset_s": 0.0}},
     }
-    return answer(data[item], subject)
+    made = answer(data[item], subject)
+    return made if item != "S062.measured" else json.dumps({**json.loads(made), "not_judged": []}).encode()
+
+
+def neighbours_of(plan: Plan, device: str) -> dict[str, dict[str, Any]]:
+    """What a switch sees by LLDP whose in-band cables are as planned."""
+    found = {}
+    for row in plan.cables[plan.cables["fabric"] == "inband"].to_dict("records"):
+        for near, far in (("a", "b"), ("b", "a")):
+            if row[f"{near}_device"] == device:
+                seen = {"far": row[f"{far}_device"], "far_port": row[f"{far}_port"], "age_s": 9, "ttl_s": 3}
+                found[row[f"{near}_port"]] = {"state": "up", **seen}
+    return found
+
+
+def storage_server(plan: Plan, server: str) -> dict[str, Any]:
+    """What a storage server says that serves over its in-band links only."""
+    ports, prefix = inband_ports(plan, server), str(plan.site.addressing.loopbacks)
+    links = {port: {"mtu": plan.site.inband.mtu, "state": "UP"} for port in ports}
+    first = prefix.split("/")[0]
+    served = {"listening": [f"{first}:24007"], "clients": [first]}
+    return {"storage": {"server": served, "routes": [{"destination": prefix, "interfaces": ports}]}, "links": links}
 
 
 TRAINED = frozenset(item for item in FROM_RAW if item[:4] in ("S176", "S177", "S179", "S181", "S186", "S188"))

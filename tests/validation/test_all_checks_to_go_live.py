@@ -204,6 +204,22 @@ def wrong_values(raw: dict[str, Any]) -> None:
     raw["parts"]["gpu001"] = json.dumps(said)
 
 
+def swapped(raw: dict[str, Any]) -> None:
+    """Two cables of leaf01 are exchanged, and all other devices are said to be down."""
+    ports = raw["data"]["lldp"]
+    ports["swp1"], ports["swp2"] = ports["swp2"], ports["swp1"]
+    raw["not_judged"] = sorted({port["far"] for port in ports.values()})
+
+
+def dark(raw: dict[str, Any]) -> None:
+    """Nothing is seen at a port, and nobody was said to be down."""
+    raw["data"]["lldp"]["swp1"] |= {"far": "", "far_port": ""}
+
+
+def on_all_addresses(raw: dict[str, Any]) -> None:
+    raw["data"]["storage"]["server"]["listening"] = ["*:24007"]
+
+
 def leave(raw: dict[str, Any]) -> None:
     """Nothing is changed but the value."""
 
@@ -216,6 +232,11 @@ EDITS = {
         "S130.applied", "gpu002", unread, {}, "fail", "canary of gpu001: read Input/output"
     ),
     "another number": Edit("S130.applied", "gpu002", leave, {"canaries": 9}, "fail", "its raw output gives 5"),
+    "exchanged cables": Edit("S062.measured", "leaf01", swapped, {}, "fail", "TOPOLOGY-SWAPPED"),
+    "a cable that is not seen": Edit("S062.measured", "leaf01", dark, {}, "fail", "TOPOLOGY-MISSING"),
+    "storage on all addresses": Edit(
+        "S125.applied", "sto01", on_all_addresses, {}, "fail", "listens at *:24007, outside"
+    ),
     "nccl-tests": Edit("S066.measured", "lab", faster, {}, "unproven", f"gpu001 {UNSIGNED}"),
     "wrong values": Edit("S066.measured", "lab", wrong_values, {}, "fail", "nccl-tests count 3 wrong values"),
 }

@@ -1,8 +1,11 @@
 """In-band Ethernet: switch configuration read back, ports, versions, and the topology that LLDP discovers."""
 
+import json
+
 from capacity.model import Plan
 from network import compare
 from network.drivers.switch_agent import software
+from validation import readings
 from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.facts import Facts
 
@@ -91,13 +94,15 @@ def test_discovered_cables_match_the_plan(subject: str, plan: Plan, facts: Facts
     dark = {name for name, answer in facts.nodes.items() if answer.error}  # reported by the checks of the node
     found = compare.topology(plan.cables, answered, silent, max_age_s=float(limit.value), dark=dark)
     mine = [f for f in found if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+    unjudged = sorted({*silent, *dark})
+    mine += [] if mine else readings.neighbour_faults(plan, subject, answered[subject], unjudged)
     planned = plan.cables[(plan.cables["fabric"] == "inband")]
     count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
     return judged(
         mine,
-        {"neighbours": answered[subject]},
+        {"neighbours": answered[subject], "not_judged": unjudged},
         f"{count} cables as planned",
         limit=limit,
         identities=switch.identities,
-        raw=switch.raw,
+        raw=json.dumps({**json.loads(switch.raw), "not_judged": unjudged}, sort_keys=True, indent=1).encode(),
     )

@@ -1,6 +1,5 @@
 """Shared storage: sized for checkpoints, mounted everywhere, proven by canaries and writes, on links of its own."""
 
-import ipaddress
 from typing import Any
 
 from capacity.model import Plan
@@ -12,7 +11,7 @@ from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned, side_by_side
 from validation.facts.storage import clients
 from validation.facts.storage_acts import PHASES, Canary, Writes
-from validation.storage import differs
+from validation.storage import differs, inband_ports, link_faults
 
 LEAST_CHECKPOINTS = 2
 """One that is complete while the next one is written: who overwrites the only one loses all with a crash (ERR-14)."""
@@ -75,39 +74,9 @@ def test_storage_uses_its_links_only(subject: str, plan: Plan, facts: Facts) -> 
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
-    seen, links, routes = node.data["storage"], node.data["links"], node.data["storage"].get("routes", [])
-    cables = plan.cables[plan.cables["fabric"] == "inband"]
-    ports = sorted(
-        {*cables.loc[cables["a_device"] == subject, "a_port"], *cables.loc[cables["b_device"] == subject, "b_port"]}
-    )
-    mtu = plan.site.inband.mtu
-    loopbacks = ipaddress.ip_network(str(plan.site.addressing.loopbacks))
-    server = seen.get("server", {})
-    strangers = [one for one in server.get("clients", []) if ipaddress.ip_address(one) not in loopbacks]
-    open_to = [one for one in server.get("listening", []) if not _within(one, loopbacks)]
-    ways = {route["destination"]: sorted(route["interfaces"]) for route in routes}
-    used = ", ".join(ways.get(str(loopbacks), [])) or "no link"
-    problems = [
-        *([f"storage cannot be asked: {seen['error']}"] if "error" in seen else []),
-        *(
-            f"{port} has MTU {links.get(port, {}).get('mtu')}, expected {mtu}"
-            for port in ports
-            if links.get(port, {}).get("mtu") != mtu
-        ),
-        *(
-            f"{port} is {links.get(port, {}).get('state')}"
-            for port in ports
-            if links.get(port, {}).get("state") != "UP"
-        ),
-        *(
-            [f"in-band route {loopbacks} goes over {used}, expected {', '.join(ports)}"]
-            if used != ", ".join(ports)
-            else []
-        ),
-        *([f"listens at {', '.join(open_to)}, outside {loopbacks}"] if open_to else []),
-        *([f"clients come from {', '.join(strangers)}, outside {loopbacks}"] if strangers else []),
-        *(["no storage daemon listens"] if server and not server.get("listening") else []),
-    ]
+    server = node.data["storage"].get("server", {})
+    ports, mtu = inband_ports(plan, subject), plan.site.inband.mtu
+    problems = link_faults(plan, subject, node.data)
     value = {"ports": ports, "mtu": mtu, "listening": server.get("listening"), "clients": server.get("clients")}
     good = (
         f"{len(ports)} links up with MTU {mtu}, equal-cost routes over all of them; {len(server.get('clients', []))} clients, "
@@ -121,13 +90,6 @@ def test_storage_uses_its_links_only(subject: str, plan: Plan, facts: Facts) -> 
         identities=node.identities,
         raw=node.raw,
     )
-
-
-def _within(socket: str, prefix: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    try:
-        return ipaddress.ip_address(socket.rpartition(":")[0]) in prefix
-    except ValueError:  # '*' or '[::]': all addresses
-        return False
 
 
 @check("S130.applied", inputs=("site.storage", "frame.devices", "assets"))
