@@ -58,10 +58,10 @@ def figures(plan: Plan) -> dict[str, Any] | None:
         },
         "ups": {
             "blocks": len(ups),
-            "modules": len(ups) * electrical.ups_blocks.modules_per_block,
+            "modules": standby.modules_of(site, ups),
             "module_kw": site.ups.module_kw,
             "redundancy": site.ups.redundancy,
-            "usable_of_a_block": tree.usable_modules(electrical, site.ups.redundancy),
+            "usable_of_a_block": round(float((ups["limit_kw"] / tree.module_kw(site, electrical)).max())),
             "largest_load_pct": round(share * 100, 2),
             "counts_for_it": standby.ups_counts(it_kw, site.ups.module_kw),
             "battery_s": round(battery.have_s, 1),

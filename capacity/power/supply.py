@@ -271,7 +271,23 @@ def _planned(
     if beside is None:
         left = max(facility.itemised_kw(it_kw, site.power.pue) - switching.grid_kw(bare), 0.0)
         boards_kw = left * mechanical_efficiency(site, electrical)
-    return replace(bare, mechanical_kw=boards_kw)
+    return with_modules(site, electrical, replace(bare, mechanical_kw=boards_kw))
+
+
+def with_modules(site: Site, electrical: Electrical, net: Network) -> Network:
+    """The network with as many modules in each UPS block as its worst load and its largest step need, where the site leaves
+    them open: after any single failure, and after two where parts are maintained under load.
+    """
+    blocks = electrical.ups_blocks
+    if blocks.modules_per_block is not None:
+        return net
+    needed_kw = single_failures.worst(net)[0]
+    if electrical.concurrently_maintainable:
+        needed_kw = np.maximum(needed_kw, double_outages.loads_kw(net))
+    if electrical.swing is not None and blocks.max_step_pct is not None:
+        step_kw = load_step.steps(site, net).kw
+        needed_kw = np.maximum(needed_kw, step_kw / (blocks.max_step_pct / 100) * blocks.permitted_load)
+    return replace(net, tree=trees.with_modules(net.tree, site, electrical, needed_kw))
 
 
 def losses_kw(site: Site, devices: pd.DataFrame, elements: pd.DataFrame) -> float | None:

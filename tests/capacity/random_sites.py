@@ -183,7 +183,9 @@ def supply(draw: st.DrawFn, feeds: tuple[str, ...]) -> Settings:
     modules = draw(st.integers(least, 6))
     present = draw(st.booleans())
     drawn: Settings = draw(upses(st.just(redundancy)))
-    drawn["electrical.ups_blocks.modules_per_block"] = modules + (redundancy == "2n" and modules % 2)
+    full, stated = modules + (redundancy == "2n" and modules % 2), draw(st.booleans())
+    drawn["electrical.ups_blocks.modules_per_block"] = full if stated else None
+    drawn["electrical.ups_blocks.most_modules"] = None if stated else full
     drawn["generator"] = {"present": present, **({"start_s": draw(numbers(1, 120, 1))} if present else {})}
     drawn["electrical.generators"] = draw(generators()) if present else None
     board_v = draw(st.sampled_from([None, 400, 415, 480, 690]))

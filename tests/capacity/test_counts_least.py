@@ -1,7 +1,8 @@
 """Counts that the planner works out in any case are least: one less would not carry what it has to.
 
 They are no keys of the site file, so that `test_sizes` cannot lower them. UPS blocks may stand there already, and the plan of one
-less judges them; the others are held against a calculation of their own. Not held here:
+less judges them; a block of one module less is judged by the rule of the planner; the others are held against a calculation of
+their own. Not held here:
 
 - Circuits and PDUs of a rack follow from choices (`power.feeds`, `power.rack_pdu.per_feed`), as servers of a rack do. How
   large those of racks of switches and storage are is a size (`test_sizes`).
@@ -19,6 +20,7 @@ from capacity.build import build
 from capacity.least import with_values
 from capacity.model import Plan
 from capacity.outputs.summary import summarise
+from capacity.power.upstream.loading import check_elements
 from capacity.sizes import complete
 from capacity.space.devices import outlets_per_rack
 from capacity.space.limits import rack_limits
@@ -26,7 +28,7 @@ from capacity.space.placement import NETWORK, STORAGE
 from inventory.site import parse_site
 from inventory.site.new import Wanted, site_text
 from tests.capacity.packing import fit
-from tests.first_sites import FIRST, first_plan
+from tests.first_sites import FIRST, first_plan, first_site
 
 OTHERS = {
     "gb300-32": Wanted("hall", gpu="gb300", fabric="ib", racks=32),
@@ -52,6 +54,45 @@ def test_one_ups_block_less_on_a_feed_overloads_the_others_or_takes_that_of_the_
         over = [one for one in short.findings if one.severity == "error" and one.id == "POWER-UPS-REDUNDANCY"]
         cooling = short.elements[(short.elements["kind"] == "mechanical") & (short.elements["feed"] == feed)]
         assert over or not cooling["upstream"].eq(f"ups-{feed}-m1").any(), (feed, number)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_one_module_less_in_a_ups_block_does_not_carry_its_load_without_the_redundant_one(name: str) -> None:
+    plan = plan_of(name)
+    electrical, blocks = plan.site.electrical, plan.elements[plan.elements["kind"] == "ups"]
+    assert electrical is not None
+    module_kw = plan.site.ups.module_kw
+    carried_kw = module_kw * electrical.ups_blocks.permitted_load
+    assert not [one for one in plan.findings if one.id == "POWER-UPS-REDUNDANCY"]
+    for row in blocks.index:
+        usable = round(plan.elements.loc[row, "rating"] / module_kw) - 1
+        assert plan.elements.loc[row, "limit_kw"] == pytest.approx(usable * carried_kw)
+        short = plan.elements.copy()
+        short.loc[row, ["rating", "limit_kw"]] = (usable * module_kw, (usable - 1) * carried_kw)
+        found = [one for one in check_elements(short, {}) if one.id == "POWER-UPS-REDUNDANCY"]
+        assert usable == 1 or (found and found[0].severity == "error"), plan.elements.loc[row, "name"]
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_ups_block_of_cooling_has_two_modules_and_not_those_of_a_block_of_racks(name: str) -> None:
+    plan = first_plan(name)
+    blocks = plan.elements[(plan.elements["kind"] == "ups") & plan.elements["name"].str.contains("-m")]
+    assert len(blocks) == len(plan.site.power.feeds)
+    assert (blocks["worst_kw"] < 100).all()
+    assert (blocks["rating"] == 2 * plan.site.ups.module_kw).all()
+
+
+def test_ups_modules_that_the_site_states_are_those_of_each_block() -> None:
+    plan = build(with_values(first_site("mi355x"), {"electrical.ups_blocks.modules_per_block": 3}), what_ifs=False)
+    assert (plan.elements.loc[plan.elements["kind"] == "ups", "rating"] == 750).all()
+
+
+def test_ups_blocks_of_parts_maintained_under_load_have_modules_for_two_outages() -> None:
+    """With two feeds of three out, the third one's cooling draws twice what it does after the loss of one."""
+    site = with_values(first_site("h100"), {"electrical.concurrently_maintainable": True})
+    plan = build(site, what_ifs=False)
+    over = [one for one in plan.findings if one.id == "POWER-MAINTENANCE-LOAD"]
+    assert not [one for one in over if one.subject.startswith("ups-")]
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -151,7 +151,7 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     blocks = of_kind(plan, "ups")
     value = {
         "blocks": len(blocks),
-        "modules": int((blocks["rating"] / plan.site.ups.module_kw).round().sum()),
+        "modules": standby.modules_of(plan.site, blocks),
         "modules_bought": int(plan.bom.loc[plan.bom["item"] == "ups module", "quantity"].sum()),
         "battery_s": have,
         "needed_s": needed,
@@ -159,7 +159,8 @@ def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     limit = Limit(needed, "s", f"until {told['needed_for']}, site generator, electrical and ups.margin_s")
     there = part(plan, "electrical").get("installed", {}).get("ups_blocks", {"standing": 0, "to_add": 0})
     missing = len(blocks) - there["standing"] + there["to_add"]
-    wanted = missing * electrical.ups_blocks.modules_per_block
+    free = blocks[[electrical.ups_blocks.standing(feed) is None for feed in blocks["feed"]]]
+    wanted = standby.modules_of(plan.site, free) + there["to_add"] * electrical.ups_blocks.frame_modules
     if value["modules_bought"] != wanted:
         beside = f" beside the {there['standing']} that stand there" if there["standing"] else ""
         detail = f"{missing} blocks{beside} take {wanted} modules and the bill has {value['modules_bought']}"

@@ -159,7 +159,7 @@ def _boxes(known: dict[str, Any], pairs: dict[str, float]) -> list[tuple[str, st
         (f"{service['mva']:,.2f} MVA", f"of {service['firm_mva']:g} MVA firm"),
         (f"{service['amps']:,.0f} A", f"at {service['voltage_kv']:g} kV"),
         (f"{units['in_use']} + {units['spare']}", f"{units['kva']:,.0f} kVA units"),
-        (f"{ups['blocks']} x {ups['modules'] // max(ups['blocks'], 1)}", f"{ups['module_kw']:g} kW UPS"),
+        (f"{ups['modules']:,} x {ups['module_kw']:g} kW", f"UPS modules in {ups['blocks']} blocks"),
         (f"{known['fault_ka'].get('switchboard', 0):,.1f} kA", "at the boards"),
         (f"{drop:.2f} %" if (drop := known["panels"].get("largest_drop_pct")) is not None else "none", "voltage drop"),
         (

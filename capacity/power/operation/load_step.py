@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from capacity.power import altitude
 from capacity.power.operation import standby
 from capacity.power.upstream import single_failures
-from capacity.power.upstream import tree as trees
 from capacity.power.upstream.network import Network
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
@@ -36,18 +34,15 @@ class Steps:
     limit_kw: Floats
 
 
-def permitted_kw(site: Site, electrical: Electrical, elements: pd.DataFrame) -> Floats:
+def permitted_kw(electrical: Electrical, elements: pd.DataFrame) -> Floats:
     """Largest step of each UPS block and generator plant, on what it needs of its modules or sets; 0 elsewhere."""
     kind = elements["kind"].to_numpy(dtype=object)
     blocks, sets = electrical.ups_blocks, electrical.generators
     limit = np.zeros(len(elements))
-    needed_kw = (
-        trees.usable_modules(electrical, site.ups.redundancy) * site.ups.module_kw * altitude.factor(site, "ups")
-    )
-    limit[kind == "ups"] = needed_kw * (blocks.max_step_pct or 0.0) / 100
+    needed_kw = elements["limit_kw"].to_numpy(dtype=np.float64)
+    limit[kind == "ups"] = needed_kw[kind == "ups"] / blocks.permitted_load * (blocks.max_step_pct or 0.0) / 100
     plants = kind == "generators"
-    needed_sets_kw = elements["limit_kw"].to_numpy(dtype=np.float64)[plants]
-    limit[plants] = needed_sets_kw * ((sets.max_step_pct if sets else None) or 0.0) / 100
+    limit[plants] = needed_kw[plants] * ((sets.max_step_pct if sets else None) or 0.0) / 100
     return limit
 
 
@@ -80,7 +75,7 @@ def steps(site: Site, net: Network) -> Steps:
         end_kw=np.zeros_like(net.end_kw),
         mechanical_kw=0.0,
     )
-    return Steps(*single_failures.worst(moved), permitted_kw(site, electrical, elements))
+    return Steps(*single_failures.worst(moved), permitted_kw(electrical, elements))
 
 
 def at_utility_kw(site: Site, electrical: Electrical, given: LoadSwing, servers: int) -> float:

@@ -82,7 +82,12 @@ def planned_modules(site: Site, elements: pd.DataFrame, it_kw: float) -> int:
     """
     if site.electrical is None or elements.empty:
         return units_for(it_kw, site.ups.module_kw, site.ups.redundancy)
-    return int((elements["kind"] == "ups").sum()) * site.electrical.ups_blocks.modules_per_block
+    return modules_of(site, elements[elements["kind"] == "ups"])
+
+
+def modules_of(site: Site, blocks: pd.DataFrame) -> int:
+    """UPS modules of these blocks, redundant ones included."""
+    return int((blocks["rating"] / site.ups.module_kw).round().sum())
 
 
 def mva(kw: float, power_factor: float) -> float:

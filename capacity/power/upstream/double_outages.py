@@ -206,12 +206,9 @@ def _worst(alone: Ints, beyond: dict[Pair, int]) -> tuple[Pair, int]:
 def overload(net: Network, single_kw: Floats) -> Overload | None:
     """What two outages overload, and neither of them alone; `single_kw` is the worst load of each element in a single one."""
     tree = net.tree
-    usual = switching.normal(net, net.base_kw())
-    tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
+    tried, kw, case = _of_pairs(net)
     if not tried:
         return None
-    members = np.stack([np.repeat(np.arange(len(tried)), 2), np.array(tried).ravel()])
-    kw, case = single_failures.worst_of(net, usual, members)
     limit = tree.elements["limit_kw"].to_numpy(dtype=np.float64)
     over = np.flatnonzero((kw > limit + 1e-6) & (single_kw <= limit + 1e-6) & (limit > 0))
     if not len(over):
@@ -220,6 +217,22 @@ def overload(net: Network, single_kw: Floats) -> Overload | None:
     names = tree.elements["name"].to_numpy(dtype=object)
     first, second = tried[int(case[worst])]
     return Overload(worst, float(kw[worst]), str(names[first]), str(names[second]), len(over))
+
+
+def loads_kw(net: Network) -> Floats:
+    """The worst load of each element after two outages of those that `overload` tries; 0 where there are none."""
+    return _of_pairs(net)[1]
+
+
+def _of_pairs(net: Network) -> tuple[list[Pair], Floats, Ints]:
+    """The pairs of outages that are tried, and of each element its worst load and the number of the pair that causes it."""
+    tree = net.tree
+    usual = switching.normal(net, net.base_kw())
+    tried = sorted({*_sharing(tree, usual), *itertools.combinations(tree.rows("mechanical").tolist(), 2)})
+    if not tried:
+        return [], np.zeros(len(tree.elements)), np.zeros(len(tree.elements), dtype=np.int64)
+    members = np.stack([np.repeat(np.arange(len(tried)), 2), np.array(tried).ravel()])
+    return tried, *single_failures.worst_of(net, usual, members)
 
 
 def _sharing(tree: Tree, usual: Normal) -> list[Pair]:

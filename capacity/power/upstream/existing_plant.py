@@ -277,7 +277,7 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
         found.append((added / sum(standing.values()), _installed(key, standing, more)))
         numbers[f"{key}_more"] = added
     if key == "ups_blocks" and kind == "ups" and (modules := _modules(case, kinds, share)):
-        have = case.electrical.ups_blocks.modules_per_block
+        have = case.electrical.ups_blocks.frame_modules
         found.append(((modules - have) / have, remedy({"electrical.ups_blocks.modules_per_block": modules})))
         numbers["modules_per_block"] = modules
     if (over["load_kw"] <= over["limit_kw"] + 1e-6).all() and (cap := _cap(case, kinds, share)):
@@ -350,7 +350,7 @@ def _more(case: Case, key: str, kinds: Set[str], over: pd.DataFrame) -> dict[str
 def _modules(case: Case, kinds: Set[str], share: float) -> int:
     """Modules of each block that carry the load; 0 for none that a block may have."""
     blocks, doubled = case.electrical.ups_blocks, 2 if case.site.ups.redundancy == "2n" else 1
-    have = blocks.modules_per_block
+    have = blocks.frame_modules
 
     def over(added: int) -> float:
         changed = blocks.model_copy(update={"modules_per_block": have + added * doubled})

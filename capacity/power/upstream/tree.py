@@ -11,7 +11,7 @@ A failure domain is a room, or the grid; elements of one domain can be lost toge
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,8 @@ class Tree:
 
 
 def usable_modules(electrical: Electrical, redundancy: str) -> int:
-    """Modules of a UPS block that may carry load; the others are its redundancy."""
-    total = electrical.ups_blocks.modules_per_block
+    """Modules of a full UPS block that may carry load; the others are its redundancy."""
+    total = electrical.ups_blocks.frame_modules
     return total // 2 if redundancy == "2n" else total - SPARE[redundancy]
 
 
@@ -280,10 +280,32 @@ def panel_kw(site: Site, electrical: Electrical) -> float:
 
 
 def block_kw(site: Site, electrical: Electrical) -> float:
-    """What a UPS block carries continuously, without its redundant modules."""
-    modules = usable_modules(electrical, site.ups.redundancy)
-    permitted = modules * site.ups.module_kw * electrical.ups_blocks.permitted_load
-    return permitted * altitude.factor(site, "ups")
+    """What a full UPS block carries continuously, without its redundant modules."""
+    return usable_modules(electrical, site.ups.redundancy) * module_kw(site, electrical)
+
+
+def module_kw(site: Site, electrical: Electrical) -> float:
+    """What one of the needed modules of a UPS block carries continuously."""
+    return site.ups.module_kw * electrical.ups_blocks.permitted_load * altitude.factor(site, "ups")
+
+
+def with_modules(tree: Tree, site: Site, electrical: Electrical, needed_kw: Floats) -> Tree:
+    """The tree with as many modules in each UPS block as carry `needed_kw` (per element) beside the redundant ones, and no
+    more than the block has room for. Blocks stay as they are where the site says how many modules each has, and where they
+    stand there already.
+    """
+    rows, blocks = tree.rows("ups"), electrical.ups_blocks
+    free = [blocks.standing(feed) is None for feed in tree.elements["feed"].to_numpy(dtype=object)[rows]]
+    rows = rows[np.array(free, dtype=bool)]
+    if blocks.modules_per_block is not None or not len(rows):
+        return tree
+    each_kw = module_kw(site, electrical)
+    usable = np.maximum(np.ceil(needed_kw[rows] / each_kw - 1e-9), 1)
+    usable = np.minimum(usable, usable_modules(electrical, site.ups.redundancy))
+    installed = usable * 2 if site.ups.redundancy == "2n" else usable + SPARE[site.ups.redundancy]
+    columns = {name: tree.elements[name].to_numpy(dtype=np.float64).copy() for name in ("rating", "limit_kw")}
+    columns["rating"][rows], columns["limit_kw"][rows] = installed * site.ups.module_kw, usable * each_kw
+    return replace(tree, elements=tree.elements.assign(**columns))
 
 
 def pdu_transformer_kw(site: Site, unit: TransformerType) -> float:
@@ -558,7 +580,7 @@ def _board(
 def _ups(
     made: _Rows, site: Site, e: Electrical, name: str, feed: str, room: str, board: int, volts: float, limit: float
 ) -> int:
-    installed = e.ups_blocks.modules_per_block * site.ups.module_kw
+    installed = e.ups_blocks.frame_modules * site.ups.module_kw
     return made.add(
         name,
         "ups",

@@ -149,8 +149,16 @@ class UtilityService(Section):
 class UpsBlocks(Installed):
     """UPS blocks; module size, redundancy and battery time stand in `ups`."""
 
-    modules_per_block: Annotated[int, Field(ge=1, le=MOST_MODULES)] = Field(
-        description="Modules of one block, redundant ones included."
+    modules_per_block: Annotated[int, Field(ge=1, le=MOST_MODULES)] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Modules of each block, redundant ones included. Default: of each block as many as its load needs, up to "
+        "`most_modules`; of blocks that stand there already, `most_modules`.",
+    )
+    most_modules: Annotated[int, Field(ge=1, le=MOST_MODULES)] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Modules that a block has room for, redundant ones included; mandatory without `modules_per_block`.",
     )
     permitted_load: Share = Field(default=1.0, description="Share of the needed modules' rating that may be used.")
     efficiency: Annotated[float, Field(ge=0.5, le=1)] = Field(description="Output over input at the working load.")
@@ -163,6 +171,11 @@ class UpsBlocks(Installed):
         "finding says that nobody judged it.",
     )
     source: Text = Field(description="Data sheet of these figures.")
+
+    @property
+    def frame_modules(self) -> int:
+        """Modules of a full block: those of each block where the site says so, else those that it has room for."""
+        return self.modules_per_block or self.most_modules or 1
 
 
 class Generators(Installed):
@@ -399,14 +412,23 @@ def electrical_section_fits_the_rest(
             "metres from the UPS block or PDU transformer to a panel",
             "add 'length_m:' in feeder (only rack circuits are routed by the plan)",
         )
-    spare = {"n": 0, "n+1": 1, "n+2": 2, "2n": electrical.ups_blocks.modules_per_block // 2}[ups.redundancy]
-    if electrical.ups_blocks.modules_per_block <= spare or (
-        ups.redundancy == "2n" and electrical.ups_blocks.modules_per_block % 2
-    ):
+    blocks = electrical.ups_blocks
+    if blocks.modules_per_block is None and blocks.most_modules is None:
         yield Problem(
             (*top, "ups_blocks", "modules_per_block"),
+            MISSING,
+            "",
+            "the modules of each block, or most_modules, up to which a block has as many as its load needs",
+            "add 'most_modules:' or 'modules_per_block:' in ups_blocks",
+        )
+        return
+    modules = blocks.frame_modules
+    spare = {"n": 0, "n+1": 1, "n+2": 2, "2n": modules // 2}[ups.redundancy]
+    if modules <= spare or (ups.redundancy == "2n" and modules % 2):
+        yield Problem(
+            (*top, "ups_blocks", "modules_per_block" if blocks.modules_per_block else "most_modules"),
             f"too few modules for {ups.redundancy}" if ups.redundancy != "2n" else "an odd number of modules for 2n",
-            str(electrical.ups_blocks.modules_per_block),
+            str(modules),
             "an even number" if ups.redundancy == "2n" else f"at least {spare + 1} modules",
             "add modules, or change ups.redundancy",
         )

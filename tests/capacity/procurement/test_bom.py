@@ -43,7 +43,7 @@ def test_ups_modules_are_those_of_the_planned_blocks_everywhere(plan: Plan) -> N
     """ERR-45: redundancy by block, and not once for the site."""
     electrical = plan.site.electrical
     assert electrical is not None
-    wanted = int((plan.elements["kind"] == "ups").sum()) * electrical.ups_blocks.modules_per_block
+    wanted = int((plan.elements["kind"] == "ups").sum()) * electrical.ups_blocks.frame_modules
     assert total(plan, "ups module") == wanted
     assert summarise(plan)["power_kw"]["ups_modules"] == wanted
     assert figures(plan)["power", "UPS modules", ""] == wanted
