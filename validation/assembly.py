@@ -248,3 +248,54 @@ def riser_faults(machine: Said, device: DeviceType, gpus: Sequence[str]) -> Iter
             behind[bridges[1]] += 1
     if sorted(behind.values()) != wanted:
         yield f"GPUs behind PCIe switches: {sorted(behind.values()) or 'none'}, planned {wanted or 'none'}"
+
+
+# ---- fans and air (S030) ---------------------------------------------------------------------------------------------
+INLET, OUTLET = ("Intake", "Ambient"), ("Exhaust",)
+"""DSP0268, PhysicalContext of the air that a server takes in and gives out."""
+
+
+def air(bmc: Said) -> tuple[dict[str, Any], list[str]]:
+    """(value, what is wrong) of a server's fans and of the air that comes in and goes out, from its BMC's data (S030)."""
+    thermal = bmc["thermal"]
+    fitted = [fan for fan in thermal["fans"] if fan["state"] != "Absent"]
+    still = [fan["name"] for fan in fitted if not (fan["rpm"] or fan["percent"])]
+    ill = [
+        f"{fan['name']} is {fan['state'] or 'of no state'}, {fan['health'] or 'no health'}"
+        for fan in fitted
+        if (fan["state"], fan["health"]) != ("Enabled", "OK")
+    ]
+    hot = [f"{one['name']} is {one['health']}" for one in thermal["temperatures"] if one["health"] not in ("", "OK")]
+    inlet, outlet = (air_c(thermal, contexts) for contexts in (INLET, OUTLET))
+    problems = [
+        *([] if fitted else ["the BMC shows no fan"]),
+        *([f"fans that do not turn: {', '.join(still)}"] if still else []),
+        *ill,
+        *hot,
+    ]
+    if inlet is None or outlet is None:
+        problems.append("the BMC does not tell the temperature of the air that comes in and that goes out")
+    elif outlet <= inlet:
+        problems.append(
+            f"air leaves at {outlet:g} C and comes in at {inlet:g} C: look for fans that blow the other way"
+        )
+    value = {
+        "inlet_c": inlet,
+        "outlet_c": outlet,
+        "consumed_w": bmc["power_supplies"]["consumed_w"],
+        "fans": [dict(fan) for fan in fitted],
+    }
+    return value, problems
+
+
+def air_c(thermal: Mapping[str, Any], contexts: tuple[str, ...]) -> float | None:
+    """The mean of the temperatures of the first of these contexts that has any, Celsius."""
+    for context in contexts:
+        read = [
+            one["celsius"]
+            for one in thermal["temperatures"]
+            if one["context"] == context and one["celsius"] is not None
+        ]
+        if read:
+            return float(sum(read) / len(read))
+    return None

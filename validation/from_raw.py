@@ -23,7 +23,7 @@ from capacity.storage.load import checkpoint_load
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
 from network.drivers.switch_agent import software
-from validation import burn_in, readings
+from validation import assembly, burn_in, gpu_faults, readings
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -288,6 +288,35 @@ def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(value, link_faults(plan, subject, data))
 
 
+def _gpus(judge: Callable[[Plan, str, Mapping[str, Any]], gpu_faults.Found]) -> Callable[[bytes, str, Plan], Again]:
+    """What a step says of a node's GPUs, judged again from all that the node said."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        found = judge(plan, subject, _data(raw, subject))
+        return Again(found.value, found.problems)
+
+    return again
+
+
+def _self_test(raw: bytes, subject: str, plan: Plan) -> Again:
+    return Again(*readings.self_test(_data(raw, subject)))
+
+
+def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
+    """Every link between a switch and the adapters that the plan hangs on it, as mlxlink says at the adapter."""
+    said, faults = json.loads(raw), []
+    cables = readings.adapter_cables(plan, subject)
+    for host, port, rate in cables[["a_device", "a_port", "rate_gbps"]].itertuples(index=False, name=None):
+        end = f"{host}:{port}"
+        found = readings.link_faults(said[end], host, rate, plan.site) if end in said else ["was not asked"]
+        faults += [f"{end} {fault}" for fault in found]
+    return Again({"links": len(cables), "faults": 0}, faults)
+
+
+def _air(raw: bytes, subject: str, plan: Plan) -> Again:
+    return Again(*assembly.air(_data(raw, subject)))
+
+
 # ---- jobs and runs ---------------------------------------------------------------------------------------------------
 def _recap(raw: bytes, subject: str, plan: Plan) -> Again:
     """The counts of a node in the recap that ansible-playbook prints last."""
@@ -441,7 +470,15 @@ def _recovery(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,
+    "S026.measured": _gpus(gpu_faults.installed),
+    "S027.observed": _gpus(gpu_faults.power),
+    "S029.measured": _gpus(gpu_faults.links),
+    "S030.observed": _air,
+    "S031.measured": _self_test,
+    "S033.applied": _gpus(gpu_faults.stack),
+    "S047.measured": _adapters,
     "S034.measured": _burn_in,
     "S054.applied": _mtu,
     "S054.measured": _crossed,
@@ -455,6 +492,8 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S130.applied": _canaries,
     "S143.applied": _recap,
     "S144.observed": _offset,
+    "S148.applied": _gpus(gpu_faults.cuda),
+    "S151.applied": _gpus(gpu_faults.nccl),
     "S151.measured": _nvlink,
     "S160.measured": _preempted,
     "S171.observed": _energy,
@@ -497,28 +536,29 @@ PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
     "S188.measured": _trained,
 }
 """By joined item (evidence.results), the parts of a raw output that nodes have to have signed, each with its node."""
-OF_NODE_FACTS = ("S054.applied", "S054.measured", "S125.applied", "S144.observed")
+OF_NODE_FACTS = (
+    *(
+        "S007.applied",
+        "S026.measured",
+        "S027.observed",
+        "S029.measured",
+        "S033.applied",
+        "S148.applied",
+        "S151.applied",
+    ),
+    *("S054.applied", "S054.measured", "S125.applied", "S144.observed"),
+)
 """Items of FROM_RAW whose raw output is the same answer of a node."""
 OF_THE_WHOLE_NODE = (
     "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"
 )
 NOT_FROM_RAW: Mapping[str, str] = {
     "S003.observed": "the raw output is the loggers' files as they came, one after the other: nothing says where one ends",
-    "S007.applied": OF_THE_WHOLE_NODE,
-    "S026.measured": "serials are compared with gpus.csv and with health findings, which know earlier readings",
-    "S027.observed": OF_THE_WHOLE_NODE,
-    "S029.measured": OF_THE_WHOLE_NODE,
-    "S030.observed": "the limit is a word: the inlet below the outlet",
-    "S031.measured": "the limit is a word: the last state of the boot",
     "S032.applied": OF_THE_WHOLE_NODE,
-    "S033.applied": OF_THE_WHOLE_NODE,
-    "S047.measured": "several limits: rate, bit errors before and after FEC, and the light that a module allows",
     "S059.observed": "the age of a counter is that at the moment of the question, which the raw output does not have",
     "S060.applied": "the seconds of a takeover are the program's own clock; the raw output is the fabric afterwards",
     "S141.applied": OF_THE_WHOLE_NODE,
     "S142.applied": "the limit is a word: the SHA-256 of the image that was built",
-    "S148.applied": OF_THE_WHOLE_NODE,
-    "S151.applied": OF_THE_WHOLE_NODE,
     "S159.measured": "the value has no number that is compared with the limit, which is a time budget",
     "S165.measured": "the value has no number that is compared with the limit, which is a time budget",
     "S167.observed": "the age of a reading is that at the moment of the question, which the raw output does not have",

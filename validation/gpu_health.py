@@ -91,8 +91,9 @@ def wanted_of(plan: Plan) -> Wanted:
 
 def listed_on(gpus: pd.DataFrame, node: str) -> list[Listed]:
     """The GPUs that the list has for a node, in the order of their PCI addresses."""
-    rows = gpus.loc[gpus["device"] == node, ["slot", "serial", "uuid", "pci_bus_id"]].sort_values("pci_bus_id")
-    return [Listed(*row) for row in rows.itertuples(index=False, name=None)]
+    mine = (gpus["device"] == node).to_numpy()
+    columns = (gpus[name].to_numpy()[mine].tolist() for name in ("slot", "serial", "uuid", "pci_bus_id"))
+    return sorted((Listed(*row) for row in zip(*columns, strict=True)), key=lambda one: one.pci_bus_id)
 
 
 def find(plan: Plan, facts: Facts) -> list[Finding]:

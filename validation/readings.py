@@ -6,10 +6,15 @@ Pure. Rounded here, so that the number that was compared is the number that the 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from capacity.model import Plan
 from inventory.findings import Finding
 from inventory.site import Site
-from network import compare
+from network import compare, link_ends
+from network.drivers.answers import Source
+from network.drivers.errors import UnreadableAnswer
+from network.infiniband.wire import FABRIC
 
 
 def crossed_b(pings: Iterable[Mapping[str, Any]]) -> int:
@@ -78,6 +83,38 @@ def supply_faults(supplies: Mapping[str, Any], *, rating_w: float, nominal_v: fl
         *([f"rating is not {rating_w} W: {', '.join(small)}"] if small else []),
         *([f"redundancy lost: {', '.join(degraded)}"] if degraded else []),
     ]
+
+
+BOOTED = "OSRunning"
+"""Redfish BootProgress.LastState once the operating system runs (DSP0268, ComputerSystem)."""
+
+
+def self_test(bmc: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(value, what is wrong) of a server's start, from its BMC's data: power, boot progress, event log (S031)."""
+    state, bad = bmc["state"], [one for one in bmc["event_log"] if one["severity"] in ("Critical", "Warning")]
+    problems = [
+        *([f"power is {state['power']}"] if state["power"] != "On" else []),
+        *([f"boot progress is {state['boot_progress'] or 'not told'}"] if state["boot_progress"] != BOOTED else []),
+        *([f"{len(bad)} events in the log, first: {bad[0]['message']}"] if bad else []),
+    ]
+    return {"power": state["power"], "boot_progress": state["boot_progress"], "events": len(bad)}, problems
+
+
+def adapter_cables(plan: Plan, switch: str) -> pd.DataFrame:
+    """The cables between adapters and a switch of the compute fabric, the adapters as their a ends."""
+    cables = plan.cables
+    at = (cables["fabric"] == FABRIC) & (cables["stage"] == "node-leaf") & (cables["b_device"] == switch)
+    return cables[at]
+
+
+def link_faults(text: str, node: str, rate_gbps: float, site: Site) -> list[str]:
+    """What is wrong with a link of the compute fabric, from what mlxlink says of it at an adapter of this node (S047)."""
+    ber, raw_ber = (float(site.limits[key].value) for key in ("link_ber_max", "link_raw_ber_max"))
+    try:
+        found = link_ends.parse(text, Source(node, "read links", "run mlxlink there by hand"))
+    except UnreadableAnswer as error:
+        return [f"cannot be read: {error}"]
+    return list(link_ends.faults(found, rate_gbps=rate_gbps, raw_ber=raw_ber, ber=ber))
 
 
 def neighbour_faults(plan: Plan, switch: str, ports: Mapping[str, Any], unjudged: Collection[str]) -> list[Finding]:

@@ -30,6 +30,7 @@ from validation.facts.node_results import side_by_side
 from validation.facts.storage_acts import canary_sha256
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, Again, computed
+from validation.readings import adapter_cables
 from validation.register import Item, Register, site_value
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
@@ -355,6 +356,15 @@ def raw_of(item: str, subject: str) -> bytes:
     if item == "S160.measured":
         urgent = {"SubmitTime": "2026-11-21T19:00:57", "StartTime": "2026-11-21T19:00:58"}
         return Preemption("", urgent, {"Restarts": "1"}, "checkpoint 21\nresumed 21\n").as_json()
+    if item == "S047.measured":
+        ends = adapter_cables(plan, subject)
+        text = (Path(__file__).parents[1] / "data" / "modelled" / "mlxlink" / "ndr.json").read_text()
+        text = text.replace("IB-NDR", "IB-HDR")
+        return json.dumps(
+            {f"{host}:{port}": text for host, port in zip(ends["a_device"], ends["a_port"], strict=True)}
+        ).encode()
+    if item in OF_GPUS:
+        return answer(recorded()["nodes"][subject]["data"], subject)
     count = dict(zip(plan.devices["name"], plan.devices["psu_count"], strict=True)).get(subject, 2)
     psu = {"name": "PSU", "state": "Enabled", "health": "OK", "input_v": plan.site.server.supplies.input_v}
     rated = dict(zip(plan.devices["name"], plan.devices["model"], strict=True)).get(subject)
@@ -363,6 +373,8 @@ def raw_of(item: str, subject: str) -> bytes:
     links = {port: {"mtu": 9216} for port in (*plan.cables["a_port"], *plan.cables["b_port"])}
     data: dict[str, Any] = {
         "S020.observed": {"power_supplies": {"psus": psus, "redundancy": []}},
+        "S031.measured": {"state": {"power": "On", "boot_progress": "OSRunning"}, "event_log": []},
+        "S030.observed": {"power_supplies": {"consumed_w": 8400}, "thermal": THERMAL},
         "S054.applied": {"links": links},
         "S054.measured": {"pings": [{"device": "peer", "ok": True, "payload_b": 8972}]},
         "S061.applied": {"version": plan.site.versions.get(plan.site.inband.nos)},
@@ -373,6 +385,31 @@ def raw_of(item: str, subject: str) -> bytes:
     }
     made = answer(data[item], subject)
     return made if item != "S062.measured" else json.dumps({**json.loads(made), "not_judged": []}).encode()
+
+
+@functools.cache
+def recorded() -> dict[str, Any]:
+    """What the devices of a healthy lab answered."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "healthy.json").read_text())
+    return found
+
+
+OF_GPUS = (
+    "S007.applied",
+    "S026.measured",
+    "S027.observed",
+    "S029.measured",
+    "S033.applied",
+    "S148.applied",
+    "S151.applied",
+)
+THERMAL = {
+    "fans": [{"name": "Fan 1", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"}],
+    "temperatures": [
+        {"name": "Inlet", "celsius": 24, "context": "Intake", "health": "OK"},
+        {"name": "Outlet", "celsius": 38, "context": "Exhaust", "health": "OK"},
+    ],
+}
 
 
 def neighbours_of(plan: Plan, device: str) -> dict[str, dict[str, Any]]:

@@ -220,6 +220,27 @@ def on_all_addresses(raw: dict[str, Any]) -> None:
     raw["data"]["storage"]["server"]["listening"] = ["*:24007"]
 
 
+def half_a_link(raw: dict[str, Any]) -> None:
+    raw["data"]["gpus"]["devices"][2]["pcie"]["width"] = 8
+
+
+def another_gpu(raw: dict[str, Any]) -> None:
+    raw["data"]["gpus"]["devices"][2]["serial"] = "SIM-GPU-9999"
+
+
+def another_toolkit(raw: dict[str, Any]) -> None:
+    raw["data"]["gpus"]["cuda_toolkits"] = {"12.0": "12.0"}
+
+
+def backwards(raw: dict[str, Any]) -> None:
+    for one in raw["data"]["thermal"]["temperatures"]:
+        one["celsius"] = 60 - one["celsius"]
+
+
+def warned(raw: dict[str, Any]) -> None:
+    raw["data"]["event_log"] += [{"id": "9", "created": "", "severity": "Critical", "message": "Fan 1 failed"}]
+
+
 def leave(raw: dict[str, Any]) -> None:
     """Nothing is changed but the value."""
 
@@ -237,6 +258,11 @@ EDITS = {
     "storage on all addresses": Edit(
         "S125.applied", "sto01", on_all_addresses, {}, "fail", "listens at *:24007, outside"
     ),
+    "a narrow PCIe link": Edit("S029.measured", "gpu001", half_a_link, {}, "fail", "its raw output shows"),
+    "another GPU": Edit("S026.measured", "gpu001", another_gpu, {}, "fail", "SIM-GPU-9999"),
+    "another toolkit": Edit("S033.applied", "gpu001", another_toolkit, {}, "fail", "CUDA toolkits {'12.0': '12.0'}"),
+    "air the wrong way": Edit("S030.observed", "gpu001", backwards, {}, "fail", "fans that blow the other way"),
+    "an event in the log": Edit("S031.measured", "gpu001", warned, {}, "fail", "first: Fan 1 failed"),
     "nccl-tests": Edit("S066.measured", "lab", faster, {}, "unproven", f"gpu001 {UNSIGNED}"),
     "wrong values": Edit("S066.measured", "lab", wrong_values, {}, "fail", "nccl-tests count 3 wrong values"),
 }
@@ -252,8 +278,8 @@ def test_an_edited_output_of_a_node_is_caught(went: Went, edit: Edit) -> None:
             return entry
         raw = json.loads(went.store.raw(one.raw_sha256))
         edit.change(raw)
-        assert isinstance(one.value, Mapping)
-        record = dataclasses.replace(one, raw=json.dumps(raw).encode(), value={**one.value, **edit.value})
+        value = {**one.value, **edit.value} if isinstance(one.value, Mapping) else one.value
+        record = dataclasses.replace(one, raw=json.dumps(raw).encode(), value=value)
         went.store.keep(record.raw or b"")
         return dataclasses.replace(entry, record=record)
 

@@ -14,6 +14,7 @@ import pytest
 from capacity.model import Plan
 from inventory.paths import repo_root
 from inventory.site import Site
+from inventory.site.sections.acceptance import Limit
 from tests.plans import plan_of
 from tests.validation.bench import TRAINED, answer, kept_by, numbers, raw_of, swept
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, RANK
@@ -324,6 +325,22 @@ def test_the_links_of_an_infiniband_switch_are_those_of_its_part_of_the_subnet(r
     assert "it says links" in str(unlike_raw(plan, one, json.dumps(lost).encode()))
     assert "is not in the subnet" in str(unlike_raw(plan, one, json.dumps({**part, "node": None}).encode()))
     assert "cannot be computed" in str(unlike_raw(plan, one, answer({"lldp": []}, subject)))
+
+
+def test_links_are_judged_again_at_each_planned_adapter(plan: Plan) -> None:
+    wanted = {"link_ber_max": 1e-12, "link_raw_ber_max": 2.4e-4}
+    more = {key: Limit(value=value, unit="errors/bit", source="test") for key, value in wanted.items()}
+    site = plan.site.model_copy(update={"limits": {**plan.site.limits, **more}})
+    limited, raw = dataclasses.replace(plan, site=site), raw_of("S047.measured", "ibl001")
+
+    def problems(said: bytes) -> list[str]:
+        found = computed("S047.measured", "ibl001", limited, said)
+        assert isinstance(found, Again), found
+        return list(found.problems)
+
+    assert problems(raw) == []
+    assert problems(raw.replace(b"IB-HDR", b"IB-EDR", 1)) == ["gpu001:ib0 runs at 100 Gb/s, planned 200"]
+    assert problems(b"{}")[:1] == ["gpu001:ib0 was not asked"]
 
 
 def test_every_check_of_an_item_that_is_computed_again_is_known() -> None:

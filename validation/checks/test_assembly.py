@@ -9,14 +9,11 @@ import pytest
 from capacity.model import Plan
 from capacity.services.boot.record import Installed, starts_from_each
 from inventory.catalog.devices import DeviceType
-from validation import access, assembly, gpu_health
+from validation import assembly, gpu_faults, gpu_health
 from validation.check import Limit, Outcome, check
-from validation.checks.test_gpus import GONE, findings_of, outcome, silent
+from validation.checks.test_gpus import outcome, silent
 from validation.checks.test_nodes import node_outcome
 from validation.facts import Answer, Facts
-
-INLET, OUTLET = ("Intake", "Ambient"), ("Exhaust",)
-"""DSP0268, PhysicalContext of the air that a server takes in and gives out."""
 
 
 def built(
@@ -129,12 +126,10 @@ def test_gpu_cards_have_their_full_power(subject: str, plan: Plan, facts: Facts)
     node = facts.nodes[subject]
     if why := silent(node):
         return Outcome(False, None, why, identities=node.identities)
-    devices = [gpu for gpu in node.data["gpus"]["devices"] if not gpu["error"]]
-    problems = access.power_limits(plan.site, devices)
-    problems += [one.message for one in findings_of(plan, facts, subject, ["GPU-POWER-BRAKE", *GONE])]
-    value = [{"serial": gpu["serial"], "power": gpu["power"], "reasons": gpu["clocks"]["reasons"]} for gpu in devices]
+    found = gpu_faults.power(plan, subject, node.data)
     limit = Limit("default power limit", "", "NVML, nvmlDeviceGetPowerManagementDefaultLimit")
-    return outcome(node, problems, value, f"{len(devices)} GPUs at their default power limit, no power brake", limit)
+    good = f"{len(found.value)} GPUs at their default power limit, no power brake"
+    return outcome(node, found.problems, found.value, good, limit)
 
 
 @check("S030.observed", inputs=("frame.devices", "assets", "site.credentials"))
@@ -146,46 +141,10 @@ def test_fans_turn_and_the_air_leaves_warmer(subject: str, facts: Facts) -> Outc
     if thermal is None:
         why = bmc.data.get("thermal_unread", "it was not asked for fans and temperatures")
         return Outcome(False, None, why, identities=bmc.identities, raw=bmc.raw)
-    fitted = [fan for fan in thermal["fans"] if fan["state"] != "Absent"]
-    still = [fan["name"] for fan in fitted if not (fan["rpm"] or fan["percent"])]
-    ill = [
-        f"{fan['name']} is {fan['state'] or 'of no state'}, {fan['health'] or 'no health'}"
-        for fan in fitted
-        if (fan["state"], fan["health"]) != ("Enabled", "OK")
-    ]
-    hot = [f"{one['name']} is {one['health']}" for one in thermal["temperatures"] if one["health"] not in ("", "OK")]
-    inlet, outlet = (air_c(thermal, contexts) for contexts in (INLET, OUTLET))
-    problems = [
-        *([] if fitted else ["the BMC shows no fan"]),
-        *([f"fans that do not turn: {', '.join(still)}"] if still else []),
-        *ill,
-        *hot,
-    ]
-    if inlet is None or outlet is None:
-        problems.append("the BMC does not tell the temperature of the air that comes in and that goes out")
-    elif outlet <= inlet:
-        problems.append(
-            f"air leaves at {outlet:g} C and comes in at {inlet:g} C: look for fans that blow the other way"
-        )
-    value = {
-        "inlet_c": inlet,
-        "outlet_c": outlet,
-        "consumed_w": bmc.data["power_supplies"]["consumed_w"],
-        "fans": [dict(fan) for fan in fitted],
-    }
-    detail = "; ".join(problems) or f"{len(fitted)} fans turn, air comes in at {inlet:g} C and leaves at {outlet:g} C"
+    value, problems = assembly.air(bmc.data)
+    inlet, outlet = value["inlet_c"], value["outlet_c"]
+    detail = (
+        "; ".join(problems) or f"{len(value['fans'])} fans turn, air comes in at {inlet:g} C and leaves at {outlet:g} C"
+    )
     limit = Limit("inlet below outlet", "", "S030: the inlet is colder than the exhaust")
     return Outcome(not problems, value, detail, limit=limit, identities=bmc.identities, raw=bmc.raw)
-
-
-def air_c(thermal: Mapping[str, Any], contexts: tuple[str, ...]) -> float | None:
-    """The mean of the temperatures of the first of these contexts that has any, Celsius."""
-    for context in contexts:
-        read = [
-            one["celsius"]
-            for one in thermal["temperatures"]
-            if one["context"] == context and one["celsius"] is not None
-        ]
-        if read:
-            return float(sum(read) / len(read))
-    return None

@@ -9,8 +9,6 @@ from validation.bundles import firmware_faults, of_gpus
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
-BOOTED = "OSRunning"
-"""Redfish BootProgress.LastState once the operating system runs (DSP0268, ComputerSystem)."""
 UNUSED_PROTOCOLS = ("IPMI", "Telnet")
 """Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear."""
 
@@ -107,16 +105,9 @@ def test_server_has_completed_its_self_test(subject: str, plan: Plan, facts: Fac
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
-    state = bmc.data["state"]
-    bad = [e for e in bmc.data["event_log"] if e["severity"] in ("Critical", "Warning")]
-    problems = [
-        *([f"power is {state['power']}"] if state["power"] != "On" else []),
-        *([f"boot progress is {state['boot_progress'] or 'not told'}"] if state["boot_progress"] != BOOTED else []),
-        *([f"{len(bad)} events in the log, first: {bad[0]['message']}"] if bad else []),
-        *([facts.nodes[subject].error] if facts.nodes[subject].error else []),
-    ]
-    value = {"power": state["power"], "boot_progress": state["boot_progress"], "events": len(bad)}
-    limit = Limit(BOOTED, "boot progress", "S031: BootProgress reaches the hand-over to the operating system")
+    value, problems = readings.self_test(bmc.data)
+    problems += [facts.nodes[subject].error] if facts.nodes[subject].error else []
+    limit = Limit(readings.BOOTED, "boot progress", "S031: BootProgress reaches the hand-over to the operating system")
     detail = "; ".join(problems) or "powered, past its self-test, event log clean, operating system answers"
     both = (*bmc.identities, *facts.nodes[subject].identities)
     return Outcome(not problems, value, detail, limit=limit, identities=both, raw=bmc.raw)

@@ -6,9 +6,10 @@ from capacity.model import Plan
 from validation import burn_in as verdict
 from validation import readings
 from validation.check import Outcome, check, site_limit
-from validation.checks.test_gpus import GONE, findings_of, gpu_identities, silent
+from validation.checks.test_gpus import findings_of, gpu_identities, silent
 from validation.facts import Facts
 from validation.facts.node_results import left_unsigned
+from validation.gpu_faults import GONE
 from validation.gpu_health import HEALTH, untold
 from validation.runners.burn_in import BurnIn
 from validation.runners.slurm import Ran, Rank, workload_of

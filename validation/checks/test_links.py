@@ -7,14 +7,11 @@ import pytest
 
 from capacity.model import Plan
 from network import link_ends
-from network.drivers.answers import Source
-from network.drivers.errors import UnreadableAnswer
 from network.infiniband.wire import FABRIC, on_the_wire
+from validation import readings
 from validation.assembly import unread
-from validation.check import Limit, Outcome, check, site_limit
+from validation.check import Outcome, check, site_limit
 from validation.facts import Answer, Facts
-
-OPERATION = "read links"
 
 
 @pytest.fixture(scope="session")
@@ -40,19 +37,18 @@ def names_of_devices(plan: Plan) -> dict[str, dict[str, str]]:
 def test_links_are_up_and_without_errors_for_long_enough(
     subject: str, plan: Plan, facts: Facts, rdma_devices: dict[str, dict[str, str]]
 ) -> Outcome:
-    cables = plan.cables
-    mine = cables[(cables["fabric"] == FABRIC) & (cables["stage"] == "node-leaf") & (cables["b_device"] == subject)]
+    mine = readings.adapter_cables(plan, subject)
     if mine.empty:
         pytest.skip(f"no adapter hangs on {subject}: no driver reads links between switches")
     if all(_container(facts.nodes[host]) for host in mine["a_device"]):
         pytest.skip(f"what hangs on {subject} are containers: they have no links of their own")
-    ber, raw_ber = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
+    ber, _ = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
     problems: list[str] = []
     said: dict[str, str] = {}
     for host, port, far_port, rate in mine[["a_device", "a_port", "b_port", "rate_gbps"]].itertuples(
         index=False, name=None
     ):
-        for fault in _faults(facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate, ber, raw_ber):
+        for fault in _faults(plan, facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate):
             problems.append(f"{host}:{port} (at {subject}:{far_port}) {fault}")
     needed = max(link_ends.soak_s(float(ber.value), rate) for rate in mine["rate_gbps"])
     good = (
@@ -69,7 +65,7 @@ def _container(node: Answer) -> bool:
 
 
 def _faults(
-    node: Answer, end: str, devices: dict[str, str], said: dict[str, str], rate: float, ber: Limit, raw_ber: Limit
+    plan: Plan, node: Answer, end: str, devices: dict[str, str], said: dict[str, str], rate: float
 ) -> Iterator[str]:
     """What is wrong with the adapter's end of a cable; what it said goes into `said`."""
     machine = node.data.get("machine", {"error": "it was not asked"})
@@ -80,10 +76,5 @@ def _faults(
     if name is None:
         yield f"is none of its RDMA devices ({', '.join(machine['links']) or 'it has none'})"
         return
-    text = said[end] = machine["links"][name]
-    try:
-        found = link_ends.parse(text, Source(node.device, f"{OPERATION}: {name}", "run mlxlink there by hand"))
-    except UnreadableAnswer as error:
-        yield f"cannot be read: {error}"
-        return
-    yield from link_ends.faults(found, rate_gbps=rate, raw_ber=float(raw_ber.value), ber=float(ber.value))
+    said[end] = machine["links"][name]
+    yield from readings.link_faults(said[end], node.device, rate, plan.site)
