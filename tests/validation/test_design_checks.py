@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from capacity.model import Plan
+from capacity.outputs.documents.fabric_choice import options
 from capacity.outputs.documents.upgrade import switch_upgrade
 from capacity.outputs.summary import summarise
 from tests.capacity.golden import SITES
@@ -238,3 +239,14 @@ def test_a_switch_that_no_window_has_is_named(plan: Plan, monkeypatch: pytest.Mo
     monkeypatch.setattr("capacity.outputs.documents.installation.switch_upgrade", lambda _: whole.iloc[1:])
     outcome = checks.test_upgrades_of_switches_leave_a_way_to_all_that_is_not_drained("lab", plan)
     assert outcome.detail == "1 switches in the plan or the list only, first spine01"
+
+
+def test_a_decision_record_that_is_not_of_this_plan_is_seen(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.test_choice_of_the_fabric_is_recorded("lab", plan).passed
+    whole = options(plan)
+    monkeypatch.setattr("capacity.outputs.documents.fabric_choice.options", lambda _: whole.assign(switches=13))
+    outcome = checks.test_choice_of_the_fabric_is_recorded("lab", plan)
+    assert "13, 64" in outcome.detail
+    monkeypatch.setattr("capacity.outputs.documents.fabric_choice.options", lambda _: whole[whole["ratio"] == "1:1"])
+    outcome = checks.test_choice_of_the_fabric_is_recorded("lab", plan)
+    assert outcome.detail == "lab-ib-switch-8 is not compared at 2:1"

@@ -370,6 +370,30 @@ def test_switch_ports_suffice(subject: str, plan: Plan) -> Outcome:
     return judged(found, value, f"at most {used.max()} ports of {plan.site.fabric.radix}", limit=limit)
 
 
+@check(
+    "S038.generated",
+    inputs=("site.fabric", "frame.cables", "frame.devices", "site.server", "site.purchase", "site.media", "site.power"),
+)
+def test_choice_of_the_fabric_is_recorded(subject: str, plan: Plan) -> Outcome:
+    """One row is the site's own, with the counts of the plan; both technologies at 1:1 and 2:1, or why not."""
+    back = read_document(installation.document(plan, "fabric-options.csv"))
+    record = installation.document(plan, "fabric-decision.md")
+    own = back[back["chosen"] == "1"]
+    switches_of = plan.devices[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "compute")]
+    cables = plan.cables[(plan.cables["fabric"] == "compute") & (plan.cables["stage"] != "manager-leaf")]
+    planned = (plan.site.fabric.switch_model, len(switches_of), len(cables))
+    said = [(str(model), int(n), int(m)) for model, n, m in own[["switch_model", "switches", "cables"]].to_numpy()]
+    problems = [] if said == [planned] else [f"the record says {said} of the site's own choice, the plan {planned}"]
+    for model, rows in back.groupby("switch_model", sort=False):
+        lacking = {"1:1", "2:1"} - set(rows["ratio"])
+        problems += [f"{model} is not compared at {ratio}" for ratio in sorted(lacking)]
+    for technology, name in (("ib", "InfiniBand"), ("roce", "RoCE")):
+        if technology not in set(back["technology"]) and f"The catalogue has no {name} switch" not in record:
+            problems.append(f"{name} is not compared, and the record does not say why")
+    value = {"options": len(back), "built": int((back["not_buildable"] == "").sum())}
+    return generated(record, problems, value, f"{len(back)} options, {value['built']} can be built")
+
+
 @check("S039.computed", inputs=("site.server", "frame.cables", "frame.bom", "frame.devices", "site.fabric"))
 def test_network_adapters_are_counted(subject: str, plan: Plan) -> Outcome:
     nic = plan.site.server.nic

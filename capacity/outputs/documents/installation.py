@@ -16,7 +16,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs import readme
-from capacity.outputs.documents import addressing, cooling, procurement
+from capacity.outputs.documents import addressing, cooling, fabric_choice, procurement
 from capacity.outputs.documents import power as electrical
 from capacity.outputs.documents.upgrade import switch_upgrade
 from capacity.outputs.report import drawings
@@ -267,6 +267,8 @@ _TEXTS: dict[str, Callable[[Plan], str]] = {
     "power-labels.csv": lambda plan: csv_text(electrical.power_labels(plan.outlets, plan.circuits, plan.elements)),
     "network-failures.csv": lambda plan: csv_text(losses(plan.cables, plan.devices)),
     "fabric-failures.csv": lambda plan: csv_text(fabric_failures(plan)),
+    "fabric-options.csv": lambda plan: csv_text(fabric_choice.options(plan)),
+    "fabric-decision.md": fabric_choice.decision,
     "switch-upgrade.csv": lambda plan: csv_text(switch_upgrade(plan)),
     "networks.csv": lambda plan: csv_text(networks(plan)),
     "addresses.csv": lambda plan: csv_text(plan.addresses),
