@@ -191,6 +191,7 @@ def _of_sizes(problem: Problem, site: Site, more: Mapping[str, Any], findings: S
     why = "".join(f"; {one.id}: {one.message.partition(' Fix: ')[0]}" for one in asking[:1])
     return replace(
         problem,
+        what=f"{problem.what}, needed by the plan",
         found=f"{problem.found}, computed and not in the file: {sizes}{why}",
         do=f"change a value {', or '.join(changes)}" if changes else problem.do,
     )

@@ -195,11 +195,21 @@ def site_of(
     if "based_on" not in given and len(lacking) >= MANY_SECTIONS:
         problems = [one for one in problems if one.what != messages.MISSING]
         problems.append(effective.no_design(given, lacking))
+    problems = [one for one in problems if not _follows(one, problems, whole)]
     if problems or site is None:
         raise SiteError(shown_path, messages.ordered([_with_design(one, whole) for one in problems], document))
     site._given, site._effective, site._accepted = given, whole, accepted or {}
     site._catalog = catalog if catalog is not load_catalog() else None
     return site
+
+
+def _follows(problem: Problem, problems: Collection[Problem], whole: Effective) -> bool:
+    """Whether the value at fault was worked out from a key that is at fault itself: that one says it."""
+    origin = whole.origin(problem.path)
+    if origin is None or origin.kind != "computed":
+        return False
+    behind = origin.source.partition(" ")[0]
+    return any(messages.dotted(one.path) == behind for one in problems if one.path != problem.path)
 
 
 def without_accepted(site: Site, keys: Collection[KeyPath]) -> Site:

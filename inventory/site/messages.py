@@ -29,6 +29,8 @@ from inventory.site.yaml_source import Document, Path, Problem
 
 WIDTH = 120
 MISSING = "a mandatory key is missing"
+NEAR = 0.6
+"""How alike a known word is at least for `nearest` to name it (difflib's ratio and its usual bound)."""
 UNKNOWN_KEY = "an unknown key"
 LOGIN = re.compile(r"://[^/\s]*@")
 """User and perhaps password in a URL, which are never shown."""
@@ -223,19 +225,31 @@ def not_a_mapping(value: object) -> Problem:
     )
 
 
+def _likeness(word: str, known: str) -> float:
+    """How alike two words are, 0 to 1: the whole of both, or `word` and as many parts of `known` from its beginning."""
+    begin = "-".join(known.split("-")[: word.count("-") + 1])
+    matcher = difflib.SequenceMatcher(b=word)
+    found = 0.0
+    for other in {known, begin}:
+        matcher.set_seq1(other)
+        if matcher.real_quick_ratio() > found and matcher.quick_ratio() > found:
+            found = max(found, matcher.ratio())
+    return found
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The nearest of some known words, '' if none is near. One that has all parts of the word goes first: h200 is
-    nvidia-h200-sxm5-141gb.
+    nvidia-h200-sxm5-141gb. A word is also held against the beginning of longer names: nvidia-h1000 is nvidia-h100-sxm5-80gb.
     """
     candidates = list(known)
     parts = set(word.lower().split("-"))
     having = [one for one in candidates if parts <= set(one.lower().split("-"))]
     if len(having) == 1:
         return having[0]
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    hit = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    if hit:
-        return by_lower[hit[0]]
+    likeness = {one: _likeness(word.lower(), one.lower()) for one in candidates}
+    best = max(candidates, key=lambda one: (likeness[one], one), default="")
+    if best and likeness[best] >= NEAR:
+        return best
     stem = word.lower().rsplit("_", 1)[0]
     same_stem = [c for c in candidates if c.rsplit("_", 1)[0] == stem]
     return same_stem[0] if same_stem else ""

@@ -434,6 +434,24 @@ def electrical_section_fits_the_rest(
         )
 
 
+@rule("electrical", "ups", "server")
+def a_ups_block_carries_a_server(
+    catalog: Catalog, electrical: Electrical | None, ups: Ups, server: Server
+) -> Iterator[Problem]:
+    if electrical is None:
+        return
+    block_kw = electrical.ups_blocks.frame_modules * ups.module_kw
+    server_kw = server.power.nameplate_w / 1000
+    if block_kw < server_kw:
+        yield Problem(
+            ("ups", "module_kw"),
+            "UPS blocks that do not carry one server",
+            f"{ups.module_kw:g} kilowatts, {block_kw:g} a block",
+            f"blocks of at least {server_kw:g} kilowatts, the nameplate of a server",
+            f"write kilowatts ({ups.module_kw * 1000:g} if {ups.module_kw:g} MW is meant), or give a block more modules",
+        )
+
+
 @rule("electrical", "server")
 def idle_servers_draw_less_than_working_ones(
     catalog: Catalog, electrical: Electrical | None, server: Server

@@ -9,6 +9,7 @@ from inventory.catalog import load_catalog
 from inventory.site import Site, SiteError, parse_site
 from inventory.site.effective import offers
 from inventory.site.explain import origin_of
+from inventory.site.messages import nearest
 from inventory.site.references import (
     Reference,
     ReferenceError,
@@ -264,3 +265,29 @@ def test_a_broken_design_stops_only_the_sites_that_use_it(monkeypatch: pytest.Mo
 def test_a_file_that_says_nothing_is_asked_for_its_keys(text: str) -> None:
     with pytest.raises(SiteError):
         parse_site(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("nvidia-h1000", "nvidia-h100-sxm5-80gb"),
+        ("nvidia-h20", "nvidia-h200-sxm5-141gb"),
+        ("nvidia-b20", "nvidia-b200-sxm-180gb"),
+        ("nvidia-gb30", "nvidia-gb300"),
+        ("amd-mi355", "amd-mi355x"),
+        ("intel-gaudi3", ""),
+    ],
+)
+def test_a_mistyped_gpu_is_held_against_the_beginning_of_names(word: str, near: str) -> None:
+    assert nearest(word, load_catalog().gpus) == near
+
+
+def test_a_value_that_follows_from_a_wrong_one_is_no_fault_of_its_own() -> None:
+    (only,) = problems_of(power={"voltage_v": 0.415})
+    assert only.path == ("power", "voltage_v")
+
+
+def test_modules_in_megawatts_are_named_and_not_the_panels_that_follow() -> None:
+    (only,) = problems_of(ups={"module_kw": 1.25})
+    assert only.path == ("ups", "module_kw")
+    assert "1250 if 1.25 MW is meant" in only.do

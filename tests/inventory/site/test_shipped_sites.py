@@ -15,8 +15,14 @@ from tests.full_sites import full_text
 
 MOST_LINES = 120
 WIDEST = 132
-MORE = {"gb300-nvl72-liquid": {("purchase", "prices", "dimm")}}
-"""What the designs give a site besides: the price of a part that none of its servers has."""
+ROOM_OF_BLOCKS = ("electrical", "ups_blocks", "most_modules")
+MORE = {
+    "h100-1000-ib": {ROOM_OF_BLOCKS},
+    "b200-256-roce": {ROOM_OF_BLOCKS},
+    "gb300-nvl72-liquid": {ROOM_OF_BLOCKS, ("purchase", "prices", "dimm")},
+}
+"""What the designs give a site besides: the price of a part that none of its servers has, and room for more modules in a UPS
+block than the site states."""
 IN_FULL = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid", "lab")
 
 
