@@ -17,6 +17,7 @@ from inventory.catalog import Catalog
 from inventory.site import Site
 from network import nos, render
 from network.nos.cumulus import startup
+from network.nos.eos import startup_config
 from network.nos.model import Management, Port, SwitchConfig
 from network.nos.sonic import config_db
 from network.wiring import lossless, rails
@@ -44,6 +45,7 @@ class System:
 
 SYSTEMS: Mapping[str, System] = {
     "cumulus": System(startup.render, "startup.yaml", ".yaml", startup.SNMP_USER, startup.PASSWORD),
+    "eos": System(startup_config.render, "startup-config", ".cfg", startup_config.SNMP_USER, startup_config.PASSWORD),
     "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
 }
 """{network OS: how it is configured}."""
@@ -106,6 +108,10 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
     if not lossless.runs_on_switch(site):
         return Rendering(
             {}, ("compute switches: fabric.nos does not run on fabric.switch_model (FABRIC-LOSSLESS-SYSTEM)",)
+        )
+    if not lossless.takes_mtu(site):
+        return Rendering(
+            {}, ("compute switches: fabric.mtu is above the largest of fabric.nos (FABRIC-LOSSLESS-SYSTEM)",)
         )
     configs = structured_configs(plan, public_key)
     system = SYSTEMS[site.fabric.nos]
@@ -261,7 +267,12 @@ def _not_covered(plan: Plan, names: list[str], configs: Mapping[str, SwitchConfi
         )
         found.append("management address: the port asks DHCP, since SONiC's models refuse an address without a gateway")
         found.append("base MAC: loaded by `config reload -l`, since the plan knows none")
-    elif not key:
+    elif site.fabric.nos == "eos":
+        found.append(
+            "account of credentials.switch: by `bringup boot render`, or secrets.sh before the file is loaded by hand"
+        )
+        found.append("headroom of the ports: EOS has no line for cable lengths and decides it itself")
+    if site.fabric.nos != "sonic" and not key:
         found.append("SSH key: no public key beside the one of credentials.switch.key, so the default login stays")
     if not site.addressing.syslog:
         found.append("syslog: the site gives no addressing.syslog")

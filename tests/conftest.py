@@ -30,6 +30,9 @@ __all__ = ["loadable", "plans_kept", "standing"]
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
+AVD = Path(__file__).parents[1] / ".tools" / "avd" / "bin" / "python"
+
+
 @functools.cache
 def lab_obstacle() -> str | None:
     """Why the embedded lab cannot run here, or None when it can."""
@@ -57,11 +60,13 @@ def gpu_obstacle() -> str | None:
 
 
 def missing(what: str) -> str | None:
-    """Why a test that needs `what` cannot run: `root`, `torch`, or the name of a program; None when it can."""
+    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd` or the name of a program; None when it can."""
     if what == "root":
         return None if os.geteuid() == 0 else "needs root"
     if what == "torch":
         return None if importlib.util.find_spec("torch") else "needs torch: run make setup (extra lab or gpu)"
+    if what == "pyavd":
+        return None if AVD.exists() else "needs pyavd in .tools/avd: run make setup"
     return None if shutil.which(what, path=SYSTEM_PATH) else f"needs {what}: run make setup"
 
 

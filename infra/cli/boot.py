@@ -212,7 +212,8 @@ def run_render(arguments: argparse.Namespace) -> int:
     if not key:
         lines.append("No login: the public key beside credentials.ssh.key does not exist (KEY.pub), so seeds hold none")
     if first := sum(
-        name.startswith(f"{boot.HTTP}/ztp/") and name.endswith(("/config_db.json", "/startup.yaml")) for name in made
+        name.startswith(f"{boot.HTTP}/ztp/") and name.endswith(("/config_db.json", "/startup.yaml", "/startup-config"))
+        for name in made
     ):
         lines.append(f"{first} compute switches are configured at their first boot; this was never run on a device")
     rows = made["nothing.csv"].splitlines()[1:]

@@ -7,7 +7,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
 UV_VERSION=0.13.9
 readonly UV_VERSION
-readonly STEPS=(packages uv environment bytecode pulumi nodes slurm)
+readonly STEPS=(packages uv environment bytecode pulumi nodes slurm avd)
 readonly STAMP=.venv/.bytecode-stamp
 readonly DAEMONS=(frr lldpd prometheus snmpd ssh)   # units that the packages bring
 POLICY=/usr/sbin/policy-rc.d       # Debian Policy 9.3.3.1: whether packages may start their daemons
@@ -20,6 +20,7 @@ declare -A TITLE=(
     [pulumi]="Pulumi CLI into .tools/pulumi"
     [nodes]="Node root file system and package mirror of the lab"
     [slurm]="The newest Debian's slurmctld, unpacked into the cache"
+    [avd]="Arista's pyavd into .tools/avd, an environment of its own"
 )
 declare -A WHY=(
     [packages]="the lab's switches and nodes are made of them"
@@ -29,8 +30,9 @@ declare -A WHY=(
     [pulumi]="official release, or built from Go modules where that cannot be downloaded"
     [nodes]="so that 'bringup lab up' needs no network"
     [slurm]="a test starts it with the slurm.conf of every shipped site; 130 MB"
+    [avd]="a test holds the configurations of EOS against it; it needs an older python-dateutil than the suite"
 )
-declare -A MINUTES=([packages]=2 [uv]=1 [environment]=6 [bytecode]=2 [pulumi]=7 [nodes]=3 [slurm]=1)
+declare -A MINUTES=([packages]=2 [uv]=1 [environment]=6 [bytecode]=2 [pulumi]=7 [nodes]=3 [slurm]=1 [avd]=1)
 declare -A REMEDY=(
     [packages]="Look at the apt output above; 'apt-get update' must work. Then run make setup again."
     [uv]="pip could not install uv==$UV_VERSION. Check that pip reaches its index (PIP_INDEX_URL, proxies, certificates)."
@@ -39,6 +41,7 @@ declare -A REMEDY=(
     [pulumi]="Install the Pulumi CLI yourself (https://www.pulumi.com/docs/install/) so that it is on PATH, or let GOPROXY be reached."
     [nodes]="debootstrap and apt-get must reach the archive in /etc/apt/sources.list*. Then run make setup again."
     [slurm]="http://deb.debian.org/debian must be reached, directly or through apt's proxy."
+    [avd]="Delete .tools/avd and run make setup again."
 )
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
@@ -154,6 +157,18 @@ needs_slurm() { is_root && has_apt && ! .venv/bin/python -m infra.setup.newest_s
 # Only a test needs it: a machine that cannot reach the archive is set up all the same.
 do_slurm() { .venv/bin/python -m infra.setup.newest_slurm || echo "  Without it the test of the newest slurmctld is skipped."; }
 
+needs_avd() { ! cmp -s infra/setup/avd.txt .tools/avd/installed.txt; }
+
+make_avd() {
+    export UV_SYSTEM_CERTS=true
+    .tools/uv/bin/uv venv --clear --python .venv/bin/python .tools/avd
+    .tools/uv/bin/uv pip install --python .tools/avd/bin/python -r infra/setup/avd.txt
+    cp infra/setup/avd.txt .tools/avd/installed.txt
+}
+
+# Only tests need it: a machine that cannot reach the index is set up all the same.
+do_avd() { quietly make_avd || echo "  Without it the tests against pyavd are skipped."; }
+
 # --- Frame ----------------------------------------------------------------------------------------------------------
 
 # Run a command or function; show its output only when it fails.
@@ -174,7 +189,7 @@ pending_steps() {
     local step
     for step in "${STEPS[@]}"; do
         case $step in
-            pulumi | nodes | slurm) [ -x .venv/bin/python ] || { echo "$step"; continue; } ;;
+            pulumi | nodes | slurm | avd) [ -x .venv/bin/python ] || { echo "$step"; continue; } ;;
         esac
         if "needs_$step" 2>/dev/null; then echo "$step"; fi
     done

@@ -1,6 +1,6 @@
 """Ports of a device and the cages that they share.
 
-Interface names may carry ranges, ``p[1-64]`` or ``swp[1-64]s[0-1]``, as in NetBox.
+Interface names may carry ranges, ``p[1-64]``, ``swp[1-64]s[0-1]`` or ``Ethernet[1-64]/[1,5]``, as in NetBox.
 """
 
 import itertools
@@ -11,7 +11,8 @@ from pydantic import Field
 
 from inventory.catalog.entry import Entry
 
-RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+RANGE = re.compile(r"\[(\d+(?:[-,]\d+)+)\]")
+"""Numbers in a name: [1-64], [1,5] or both, [1,5-7]."""
 
 FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28", "qsfpdd": "qsfp-dd"}
 """End of a NetBox interface type (`400gbase-x-qsfp112`): form of its cage; twisted pair (`1000base-t`) is 8p8c."""
@@ -22,12 +23,18 @@ Top = Literal["", "finned", "flat"]
 
 def expanded(name: str) -> list[str]:
     """The names that the ranges of a name stand for, the last range running fastest: p[1-2] is p1 and p2."""
-    fixed = RANGE.split(name)[::3]
-    ranges = [range(int(first), int(last) + 1) for first, last in RANGE.findall(name)]
+    fixed = RANGE.split(name)[::2]
+    ranges = [_numbers(given) for given in RANGE.findall(name)]
     return [
         fixed[0] + "".join(f"{n}{tail}" for n, tail in zip(numbers, fixed[1:], strict=True))
         for numbers in itertools.product(*ranges)
     ]
+
+
+def _numbers(given: str) -> list[int]:
+    """The numbers of 1,5-7."""
+    ends = [part.split("-") for part in given.split(",")]
+    return [n for part in ends for n in range(int(part[0]), int(part[-1]) + 1)]
 
 
 class Interface(Entry):

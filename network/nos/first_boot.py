@@ -5,26 +5,39 @@
     OPTION["cumulus"]                                 (239, "provision.sh"): DHCP option and the file that its URL names
 
 Never run on a device. After NVIDIA's page "Zero Touch Provisioning - ZTP" of Cumulus Linux 5.11 (option 239, the mark
-CUMULUS-AUTOPROVISIONING) and SONiC's design document (doc/ztp/ztp.md: option 67, sections of ztp.json in lexical order).
+CUMULUS-AUTOPROVISIONING), SONiC's design document (doc/ztp/ztp.md: option 67, sections of ztp.json in lexical order) and Arista's
+"Zero Touch Provisioning" of the EOS user manual (option 67, a script that writes the startup-config; EOS then restarts).
 
 The account of credentials.switch gets its public key, and the account that the system is delivered with is locked: without a key,
 or where both are one account, `refusal` says why the switch gets nothing. No file here holds a password.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 
 from inventory.site.sections.networks import NosImage
 from network.nos.cumulus import startup
+from network.nos.eos import startup_config
 from network.nos.model import Management, SwitchConfig
 from network.nos.sonic import config_db
 
-OPTION: Mapping[str, tuple[int, str]] = {"cumulus": (239, "provision.sh"), "sonic": (67, "ztp.json")}
+OPTION: Mapping[str, tuple[int, str]] = {
+    "cumulus": (239, "provision.sh"),
+    "eos": (67, "provision.sh"),
+    "sonic": (67, "ztp.json"),
+}
 """{network OS: DHCP option that names the first file by its URL, and that file}."""
-DEFAULT_ACCOUNT: Mapping[str, str] = {"cumulus": startup.DEFAULT_ACCOUNT, "sonic": "admin"}
+DEFAULT_ACCOUNT: Mapping[str, str] = {
+    "cumulus": startup.DEFAULT_ACCOUNT,
+    "eos": startup_config.DEFAULT_ACCOUNT,
+    "sonic": "admin",
+}
 """{network OS: the account that it is delivered with}; their passwords are published."""
 FETCH = "curl -fsS --retry 5 --retry-delay 5 --max-time"
+FLASH = "/mnt/flash"
+"""Folder that EOS boots from."""
 SMALL_S, IMAGE_S = 60, 1800
 """Seconds for a file of a switch, and for an image of 1 to 2 GB over a management port of 100 Mbit/s, with room."""
 
@@ -46,6 +59,9 @@ def files(config: SwitchConfig, system: str, url: str, image: NosImage | None) -
     if system == "cumulus":
         text = startup.render(config)
         return {"provision.sh": _cumulus(config, url, text, image), "startup.yaml": text}
+    if system == "eos":
+        text = startup_config.render(config)
+        return {"provision.sh": _eos(config, url, text, image), "startup-config": text}
     return _sonic(config, url, image)
 
 
@@ -70,6 +86,26 @@ def _cumulus(config: SwitchConfig, url: str, text: str, image: NosImage | None) 
         "nv config apply --assume-yes",
         "nv config save",
         f"id {config.management.user} >/dev/null",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _eos(config: SwitchConfig, url: str, text: str, image: NosImage | None) -> str:
+    """The account gets a password that the switch draws and nobody knows, since EOS makes none without."""
+    version = re.escape(image.version) if image else ""
+    check = f'if ! FastCli -p 15 -c "show version" | grep -qE "Software image version: {version}( |$)"; then'
+    boot = f"echo SWI=flash:/bringup.swi >{FLASH}/boot-config"
+    installed = _installed(image, url, check, boot) if image else []
+    lines = [
+        "#!/bin/bash",
+        *_head(config.hostname),
+        "set -o pipefail",
+        *(line.replace("/var/tmp/image", f"{FLASH}/bringup.swi") for line in installed),
+        *_fetched(url, "startup-config", f"{FLASH}/bringup-config", text),
+        "drawn=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \\n')",
+        f'echo "username {config.management.user} privilege 15 role network-admin secret 0 $drawn" |',
+        f"    cat - {FLASH}/bringup-config >{FLASH}/startup-config",
+        f"rm {FLASH}/bringup-config",
     ]
     return "\n".join(lines) + "\n"
 

@@ -3,7 +3,7 @@ the part that every rendering is read back to and compared by (`Model`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from network.lossless import Ecn, Intent
 
@@ -93,7 +93,7 @@ class Model:
     ``priorities``  (DSCP, priority) of all packets that have another priority than 0
     ``queues``      (priority, egress queue) of all priorities that have another queue than 0
     ``shares``      (egress queue, share in percent); None: served first
-    ``lossless``    (port, PFC priority, cable length in metres)
+    ``lossless``    (port, PFC priority, cable length in metres); None: the system has no line for the length
     """
 
     hostname: str
@@ -106,7 +106,11 @@ class Model:
     priorities: frozenset[tuple[int, int]]
     queues: frozenset[tuple[int, int]]
     shares: frozenset[tuple[int, int | None]]
-    lossless: frozenset[tuple[str, int, int]]
+    lossless: frozenset[tuple[str, int, int | None]]
     ecn: Ecn | None
     watchdog_ms: int
     adaptive: bool
+
+    def without_lengths(self) -> "Model":
+        """The same without cable lengths, which not every system is told."""
+        return replace(self, lossless=frozenset((port, priority, None) for port, priority, _ in self.lossless))

@@ -166,6 +166,9 @@ def check_system(site: Site, wanted: lossless.Intent) -> list[Finding]:
         if value not in table[key]:
             instead = "adaptive" if value == "dynamic" and "adaptive" in table[key] else table[key][0]
             found.append(_lacks(case, f"fabric.{key}", value, instead, source, nos=system, known=", ".join(table[key])))
+    if not takes_mtu(site):
+        most = table["mtu_max"]
+        found.append(_lacks("mtu", "fabric.mtu", str(wanted.mtu), most, source, nos=system, known=str(most)))
     for key, value in table["fixed"].items():
         if getattr(wanted, key) != value:
             asked = f"{key} {getattr(wanted, key)}"
@@ -181,6 +184,13 @@ def runs_on_switch(site: Site) -> bool:
         return True
     table = nos.capabilities(site.fabric.nos)
     return _switch(site, table) in _switches(table)
+
+
+def takes_mtu(site: Site) -> bool:
+    """Whether the network OS of the compute switches has ports of the site's MTU; True without one, or where no limit is known."""
+    if site.fabric.nos is None:
+        return True
+    return site.fabric.mtu <= int(nos.capabilities(site.fabric.nos).get("mtu_max", site.fabric.mtu))
 
 
 def _switches(table: Mapping[str, Any]) -> list[str]:

@@ -98,7 +98,7 @@ class Fabric(Section):
         description="RoCE only, and mandatory there: how the fabric stays lossless. "
         "The finding FABRIC-CONGESTION-CONTROL says what applies it.",
     )
-    nos: Literal["cumulus", "sonic"] | None = Field(
+    nos: Literal["cumulus", "eos", "sonic"] | None = Field(
         default=None,
         exclude_if=absent,
         description="RoCE only: network operating system of the compute switches, a folder of network/nos. Without it they get "

@@ -119,6 +119,8 @@ def test_dgx_h100_has_the_figures_of_its_user_guide() -> None:
 
 def test_ranges_of_a_port_name_run_the_last_one_fastest() -> None:
     assert Interface(name="swp[1-2]s[0-1]", type="x").names() == ["swp1s0", "swp1s1", "swp2s0", "swp2s1"]
+    assert Interface(name="E[1-2]/[1,5]", type="x").names() == ["E1/1", "E1/5", "E2/1", "E2/5"]
+    assert Interface(name="p[1,5-7]", type="x").names() == ["p1", "p5", "p6", "p7"]
     assert Interface(name="eth0", type="x").names() == ["eth0"]
 
 

@@ -14,6 +14,7 @@ from capacity.build import build
 from inventory.paths import site_dir
 from inventory.site import load_site
 from inventory.site.sections.networks import NosImage
+from inventory.site.whatif import changed
 from network import roce
 from network.nos import first_boot
 from network.nos.cumulus import startup
@@ -58,7 +59,7 @@ def test_the_account_of_the_factory_is_locked_and_ours_opens_by_key():
     assert script.splitlines()[-1] == "passwd --status admin | grep -q '^admin L '"
 
 
-@pytest.mark.parametrize("system", ["cumulus", "sonic"])
+@pytest.mark.parametrize("system", ["cumulus", "eos", "sonic"])
 def test_a_switch_whose_factory_login_would_stay_gets_nothing(system):
     without = dataclasses.replace(CONFIG, management=dataclasses.replace(CONFIG.management, key=""))
     with pytest.raises(ValueError, match="rol001: no public key .* the default login would stay"):
@@ -107,3 +108,53 @@ def test_an_image_that_is_not_the_pinned_one_is_not_installed(tmp_path):
     assert run("5.16.0", "anything", right) == (True, "")
     assert run("5.15.0", "the image", right) == (True, installed)
     assert run("5.15.0", "another image", right) == (False, "")
+
+
+def eos_config():
+    arista = ["fabric.switch_model=arista-7060x6-64pe", "fabric.nos=eos", "fabric.mtu=9214"]
+    return roce.structured_configs(build(changed("b200-256-roce", arista)), PUBLIC_KEY)["rol001"]
+
+
+def test_eos_boots_with_an_account_that_opens_by_key_only_and_without_the_one_of_the_factory(tmp_path):
+    """The script runs here, with stand-ins for its programs."""
+    files = made("eos", config=eos_config())
+    assert "no username admin\n" in files["startup-config"]
+    assert PUBLIC_KEY.rpartition(" ")[0] in files["startup-config"]
+    assert not re.search("(?i)password|secret|passphrase", files["startup-config"])
+    (tmp_path / "offered").write_text(files["startup-config"])
+    (tmp_path / "image").write_bytes(b"the image")
+    for name, text in (
+        ("FastCli", "echo Software image version: 4.33.1F"),
+        (
+            "curl",
+            (
+                'while [ "$1" != -o ]; do shift; done; '
+                f'case $3 in */startup-config) cp {tmp_path}/offered "$2" ;; *) cp {tmp_path}/image "$2" ;; esac'
+            ),
+        ),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def run(version, digest):
+        flash = tmp_path / f"flash-{version}-{digest[:4]}"
+        flash.mkdir()
+        image = NosImage(version=version, file="EOS.swi", sha256=digest)
+        script = first_boot.files(eos_config(), "eos", URL, image)["provision.sh"].replace(first_boot.FLASH, str(flash))
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, check=False)
+        return done.returncode == 0, {path.name: path.read_text() for path in flash.iterdir()}
+
+    right = hashlib.sha256(b"the image").hexdigest()
+    done, flash = run("4.33.1F", right)
+    assert done
+    assert set(flash) == {"startup-config"}
+    account, _, rest = flash["startup-config"].partition("\n")
+    assert re.fullmatch("username netops privilege 15 role network-admin secret 0 [0-9a-f]{48}", account)
+    assert rest == files["startup-config"]
+    done, flash = run("4.34.0F", right)
+    assert done
+    assert flash["boot-config"] == "SWI=flash:/bringup.swi\n"
+    done, flash = run("4.34.0F", "ab" * 32)
+    assert not done
+    assert not {"startup-config", "boot-config"} & set(flash)

@@ -1,0 +1,463 @@
+"""startup-config of Arista EOS for one compute switch, and back.
+
+    text = render(config)     # network.nos.model.SwitchConfig -> the file of flash:startup-config
+    read(text)                # -> network.nos.model.Model, without cable lengths
+    structured(config)        # the same in the data model of Arista's AVD (role eos_cli_config_gen)
+
+Tests hold `structured` against AVD's schema and ask that AVD's own templates write the same text (package pyavd).
+
+Links between switches have no IPv4 address: BGP by interface over link-local addresses, with IPv6 next hops for IPv4 routes
+(RFC 5549). EOS has no line for the length of a cable, so the headroom of a port is its own affair.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from inventory.yaml_data import read_data
+from network.lossless import Ecn
+from network.nos import capabilities
+from network.nos.model import Model, SwitchConfig
+
+MANAGEMENT, VRF = "Management1", "MGMT"
+"""Port and VRF of management, as the driver keeps them."""
+DEFAULT_ACCOUNT = "admin"
+"""Account that EOS is delivered with, without a password."""
+POLLING_MS = 100
+"""Interval of the PFC watchdog; timers are multiples of it, as on the other systems."""
+MTU_MAX: int = capabilities("eos")["mtu_max"]
+"""Largest MTU of a routed port, bytes."""
+DETECT = 3
+"""BFD packets of which all have to be missed (RFC 5880, 6.8.4)."""
+MAXIMUM_PATHS = 64
+"""Equal paths, unless there are more neighbours."""
+_CLI = 'FastCli -p 15 -c "configure\n{line}\nend\nwrite memory"'
+SNMP_USER = _CLI.replace("{line}", "snmp-server user {user} READERS v3 auth sha $SNMP_AUTH priv aes $SNMP_PRIV")
+"""Command that makes the SNMPv3 user, with passphrases from the environment."""
+PASSWORD = _CLI.replace("{line}", "username {user} privilege 15 role network-admin secret 0 $SWITCH_PASSWORD")
+"""Command that sets the password which eAPI takes."""
+ROUTES, LINKS, PEERS, QOS = "PLANNED", "CONNECTED", "FABRIC", "LOSSLESS"
+PRIORITIES = range(8)
+LOOPBACK = "Loopback0"
+
+Tree = dict[str, Any]
+Sections = Mapping[str, list[str]]
+"""{first line of a section: the lines in it, without their indents}."""
+
+
+@cache
+def platforms() -> Mapping[str, Mapping[str, str]]:
+    """{slug of a switch model: what EOS has to be told of it}."""
+    data: Mapping[str, Mapping[str, str]] = read_data(Path(__file__).with_name("platforms.yaml"))
+    return data
+
+
+def structured(config: SwitchConfig) -> Tree:
+    """The configuration in AVD's data model. Raises ValueError for a model that platforms.yaml lacks, or too large an MTU."""
+    if config.switch_model not in platforms():
+        raise ValueError(f"{config.switch_model}: not in network/nos/eos/platforms.yaml")
+    if config.intent.mtu > MTU_MAX:
+        raise ValueError(f"{config.hostname}: MTU {config.intent.mtu} is above {MTU_MAX}, the largest of EOS")
+    return {
+        "hostname": config.hostname,
+        "service_routing_protocols_model": "multi-agent",
+        "spanning_tree": {"mode": "none"},
+        "ip_routing_ipv6_interfaces": True,
+        "ipv6_unicast_routing": True,
+        **_management(config),
+        **_interfaces(config),
+        **_qos(config),
+        **_routes(config),
+    }
+
+
+def _management(config: SwitchConfig) -> Tree:
+    management = config.management
+    made: Tree = {
+        "vrfs": [{"name": VRF, "ip_routing": False}],
+        "management_interfaces": [{"name": MANAGEMENT, "vrf": VRF, "ip_address": management.address}],
+        "management_api_http": {"enable_vrfs": [{"name": VRF}]},
+        "management_ssh": {"enable": False, "vrfs": [{"name": VRF, "enable": True}]},
+        "snmp_server": {
+            "views": [{"name": "ALL", "mib_family_name": "iso", "included": True}],
+            "groups": [{"name": "READERS", "version": "v3", "authentication": "priv", "read": "ALL"}],
+            "vrfs": [{"name": "default", "enable": False}, {"name": VRF, "enable": True}],
+        },
+    }
+    if management.ntp:
+        servers = [{"name": server, "iburst": True} for server in sorted(management.ntp)]
+        made["ntp"] = {"vrf": VRF, "servers": servers}
+    if management.dns:
+        servers = [{"ip_address": server} for server in sorted(management.dns)]
+        made["ip_name_server"] = {"vrfs": [{"name": VRF, "servers": servers}]}
+    if management.syslog:
+        hosts = [{"name": server} for server in sorted(management.syslog)]
+        made["logging"] = {"vrfs": [{"name": VRF, "hosts": hosts}]}
+    if management.key:
+        key = f"{management.key_type} {management.key} bringup"
+        users: list[Tree] = [{"name": management.user, "ssh_key": key}]
+        if management.user != DEFAULT_ACCOUNT:
+            users.insert(0, {"name": DEFAULT_ACCOUNT, "disabled": True})
+        made["local_users"] = users
+        made["management_ssh"]["authentication"] = {"protocols": ["public-key"]}
+    return made
+
+
+def _interfaces(config: SwitchConfig) -> Tree:
+    speed, ports = platforms()[config.switch_model]["speed"], []
+    for port in config.ports:
+        own = {"ipv6_enable": True} if port.address is None else {"ip_address": port.address}
+        ports.append(
+            {
+                "name": port.name,
+                "description": f"{port.far} {port.far_port}",
+                "shutdown": False,
+                "mtu": config.intent.mtu,
+                "speed": speed,
+                "switchport": {"enabled": False},
+                "service_profile": QOS,
+                **own,
+            }
+        )
+    return {
+        "ethernet_interfaces": ports,
+        "loopback_interfaces": [{"name": LOOPBACK, "ip_address": config.loopback}],
+    }
+
+
+def _qos(config: SwitchConfig) -> Tree:
+    intent = config.intent
+    class_of = {intent.dscp: intent.priority, intent.cnp_dscp: intent.cnp_class}
+    queue_of = {intent.priority: intent.traffic_class, intent.cnp_class: intent.cnp_class}
+    others = " ".join(str(dscp) for dscp in range(64) if dscp not in class_of)
+    dscp = [f"{others} to traffic-class 0", *(f"{mark} to traffic-class {to}" for mark, to in sorted(class_of.items()))]
+    lossless: Tree = {"id": intent.traffic_class, "priority": "no priority", "bandwidth_percent": intent.share_pct}
+    if config.ecn is not None:
+        threshold = {"units": "bytes", "min": config.ecn.minimum, "max": config.ecn.maximum}
+        lossless["random_detect"] = {"ecn": {"threshold": {**threshold, "max_probability": config.ecn.probability_pct}}}
+    queues = [
+        {"id": 0, "priority": "no priority", "bandwidth_percent": 100 - intent.share_pct},
+        lossless,
+        {"id": intent.cnp_class, "priority": "priority strict"},
+    ]
+    seconds = f"{-(-intent.watchdog_ms // POLLING_MS) * POLLING_MS / 1000:g}"
+    return {
+        "qos": {
+            "map": {"dscp": dscp, "traffic_class": [f"{p} to uc-tx-queue {queue_of.get(p, 0)}" for p in PRIORITIES]}
+        },
+        "priority_flow_control": {
+            "watchdog": {
+                "action": "drop",
+                "timeout": seconds,
+                "recovery_time": seconds,
+                "polling_interval": f"{POLLING_MS / 1000:g}",
+            }
+        },
+        "qos_profiles": [
+            {
+                "name": QOS,
+                "trust": "dscp",
+                "uc_tx_queues": queues,
+                "priority_flow_control": {
+                    "enabled": True,
+                    "priorities": [{"priority": intent.priority, "no_drop": True}],
+                    "watchdog": {"enabled": True},
+                },
+            }
+        ],
+    }
+
+
+def _routes(config: SwitchConfig) -> Tree:
+    uplinks = [port.name for port in config.ports if port.address is None]
+    paths = max(MAXIMUM_PATHS, len(uplinks))
+    loopbacks = {"sequence": 10, "action": f"permit {config.loopbacks} eq 32"}
+    lists = [
+        {
+            "name": name,
+            "sequence_numbers": [loopbacks, {"sequence": 20, "action": f"permit {config.rails} eq {length}"}],
+        }
+        for name, length in ((LINKS, 31), (ROUTES, config.leaf_length))
+    ]
+    maps = [
+        {
+            "name": name,
+            "sequence_numbers": [{"sequence": 10, "type": "permit", "match": [f"ip address prefix-list {name}"]}],
+        }
+        for name in (LINKS, ROUTES)
+    ]
+    group: Tree = {"name": PEERS, "route_map_in": ROUTES, "route_map_out": ROUTES}
+    if config.bfd_ms is not None:
+        group["bfd"] = True
+    bgp: Tree = {
+        "as": str(config.asn),
+        "router_id": config.loopback.partition("/")[0],
+        "maximum_paths": {"paths": paths, "ecmp": paths},
+        "bgp": {"default": {"ipv4_unicast": False}},
+        "peer_groups": [group],
+        "redistribute": {"connected": {"enabled": True, "route_map": LINKS}},
+        "neighbor_interfaces": [{"name": name, "peer_group": PEERS, "peer_filter": PEERS} for name in uplinks],
+        "address_family_ipv4": {
+            "peer_groups": [
+                {
+                    "name": PEERS,
+                    "activate": True,
+                    "next_hop": {"address_family_ipv6": {"enabled": True, "originate": True}},
+                }
+            ]
+        },
+    }
+    if config.aggregate:
+        bgp["aggregate_addresses"] = [{"prefix": config.aggregate, "summary_only": True}]
+    made: Tree = {
+        "prefix_lists": lists,
+        "route_maps": maps,
+        "peer_filters": [
+            {"name": PEERS, "sequence_numbers": [{"sequence": 10, "match": "as-range 1-4294967295 result accept"}]}
+        ],
+        "router_bgp": bgp,
+    }
+    if config.bfd_ms is not None:
+        made["router_bfd"] = {"interval": config.bfd_ms, "min_rx": config.bfd_ms, "multiplier": DETECT}
+    return made
+
+
+def render(config: SwitchConfig) -> str:
+    """The text of startup-config: sections in the order in which EOS shows them."""
+    sections = [section for part in _text(structured(config)) if (section := list(part))]
+    lines = [line for section in sections for line in ("!", *section)]
+    return "! Rendered from the plan and never run on a device.\n" + "\n".join(lines) + "\n"
+
+
+def _text(tree: Tree) -> Iterator[Iterable[str]]:
+    """The sections, lines of each."""
+    yield _users(tree.get("local_users", []))
+    yield [f"service routing protocols model {tree['service_routing_protocols_model']}"]
+    yield [
+        f"logging vrf {VRF} host {host['name']}"
+        for vrf in tree.get("logging", {}).get("vrfs", [])
+        for host in vrf["hosts"]
+    ]
+    yield [f"hostname {tree['hostname']}"]
+    yield [
+        f"ip name-server vrf {VRF} {server['ip_address']}"
+        for vrf in tree.get("ip_name_server", {}).get("vrfs", [])
+        for server in vrf["servers"]
+    ]
+    for profile in tree["qos_profiles"]:
+        yield _profile(profile)
+    yield [
+        "snmp-server view ALL iso included",
+        "snmp-server group READERS v3 priv read ALL",
+        "no snmp-server vrf default",
+        f"snmp-server vrf {VRF}",
+    ]
+    yield [f"spanning-tree mode {tree['spanning_tree']['mode']}"]
+    yield [f"vrf instance {VRF}"]
+    yield ["management api http-commands", "   no shutdown", "   !", f"   vrf {VRF}", "      no shutdown"]
+    for port in tree["ethernet_interfaces"]:
+        yield _port(port)
+    yield [f"interface {LOOPBACK}", f"   ip address {tree['loopback_interfaces'][0]['ip_address']}"]
+    address = tree["management_interfaces"][0]["ip_address"]
+    yield [f"interface {MANAGEMENT}", f"   vrf {VRF}", f"   ip address {address}"]
+    yield ["ip routing ipv6 interfaces", f"no ip routing vrf {VRF}"]
+    for one in tree["prefix_lists"]:
+        yield [
+            f"ip prefix-list {one['name']}",
+            *(f"   seq {s['sequence']} {s['action']}" for s in one["sequence_numbers"]),
+        ]
+    yield ["ipv6 unicast-routing"]
+    yield [f"ntp server vrf {VRF} {server['name']} iburst" for server in tree.get("ntp", {}).get("servers", [])]
+    yield (f"qos map {kind} {line}" for kind, key in _MAPS for line in tree["qos"]["map"][key])
+    watchdog = tree["priority_flow_control"]["watchdog"]
+    timers = (("timeout", "timeout"), ("recovery-time", "recovery_time"), ("polling-interval", "polling_interval"))
+    yield [
+        *(f"priority-flow-control pause watchdog default {word} {watchdog[key]}" for word, key in timers),
+        f"priority-flow-control pause watchdog action {watchdog['action']}",
+    ]
+    for one in tree["route_maps"]:
+        for entry in one["sequence_numbers"]:
+            yield [
+                f"route-map {one['name']} {entry['type']} {entry['sequence']}",
+                *(f"   match {match}" for match in entry["match"]),
+            ]
+    for one in tree["peer_filters"]:
+        yield [
+            f"peer-filter {one['name']}",
+            *(f"   {entry['sequence']} match {entry['match']}" for entry in one["sequence_numbers"]),
+        ]
+    if "router_bfd" in tree:
+        bfd = tree["router_bfd"]
+        yield [
+            "router bfd",
+            f"   interval {bfd['interval']} min-rx {bfd['min_rx']} multiplier {bfd['multiplier']} default",
+        ]
+    yield _bgp(tree["router_bgp"])
+    yield _ssh(tree["management_ssh"])
+
+
+_MAPS = (("dscp", "dscp"), ("traffic-class", "traffic_class"))
+
+
+def _users(users: list[Tree]) -> Iterator[str]:
+    for user in users:
+        yield (
+            f"no username {user['name']}"
+            if user.get("disabled")
+            else f"username {user['name']} ssh-key {user['ssh_key']}"
+        )
+
+
+def _profile(profile: Tree) -> Iterator[str]:
+    yield f"qos profile {profile['name']}"
+    yield f"   qos trust {profile['trust']}"
+    pfc = profile["priority_flow_control"]
+    yield "   priority-flow-control on"
+    for one in pfc["priorities"]:
+        yield f"   priority-flow-control priority {one['priority']} no-drop"
+    yield "   priority-flow-control pause watchdog"
+    for queue in sorted(profile["uc_tx_queues"], key=lambda one: int(one["id"])):
+        yield from ("   !", f"   uc-tx-queue {queue['id']}", f"      {queue['priority']}")
+        if "bandwidth_percent" in queue:
+            yield f"      bandwidth percent {queue['bandwidth_percent']}"
+        if "random_detect" in queue:
+            t = queue["random_detect"]["ecn"]["threshold"]
+            yield (
+                f"      random-detect ecn minimum-threshold {t['min']} {t['units']} maximum-threshold {t['max']} {t['units']} "
+                f"max-mark-probability {t['max_probability']}"
+            )
+
+
+def _port(port: Tree) -> Iterator[str]:
+    yield f"interface {port['name']}"
+    yield f"   description {port['description']}"
+    yield "   no shutdown"
+    yield f"   mtu {port['mtu']}"
+    yield f"   speed {port['speed']}"
+    yield "   no switchport"
+    yield f"   ip address {port['ip_address']}" if "ip_address" in port else "   ipv6 enable"
+    yield f"   service-profile {port['service_profile']}"
+
+
+def _bgp(bgp: Tree) -> Iterator[str]:
+    yield f"router bgp {bgp['as']}"
+    yield f"   router-id {bgp['router_id']}"
+    yield "   no bgp default ipv4-unicast"
+    yield f"   maximum-paths {bgp['maximum_paths']['paths']} ecmp {bgp['maximum_paths']['ecmp']}"
+    for group in bgp["peer_groups"]:
+        yield f"   neighbor {group['name']} peer group"
+        if group.get("bfd"):
+            yield f"   neighbor {group['name']} bfd"
+        yield f"   neighbor {group['name']} route-map {group['route_map_in']} in"
+        yield f"   neighbor {group['name']} route-map {group['route_map_out']} out"
+    for one in bgp.get("aggregate_addresses", []):
+        yield f"   aggregate-address {one['prefix']} summary-only"
+    yield f"   redistribute connected route-map {bgp['redistribute']['connected']['route_map']}"
+    for one in bgp["neighbor_interfaces"]:
+        yield f"   neighbor interface {one['name']} peer-group {one['peer_group']} peer-filter {one['peer_filter']}"
+    yield from ("   !", "   address-family ipv4", f"      neighbor {PEERS} activate")
+    yield f"      neighbor {PEERS} next-hop address-family ipv6 originate"
+
+
+def _ssh(ssh: Tree) -> Iterator[str]:
+    yield "management ssh"
+    if "authentication" in ssh:
+        yield f"   authentication protocol {' '.join(ssh['authentication']['protocols'])}"
+    yield from ("   shutdown", "   !", f"   vrf {VRF}", "      no shutdown")
+
+
+def read(text: str) -> Model:
+    """What a startup-config of this module says, without cable lengths. Raises ValueError naming what is missing or odd."""
+    try:
+        return _model(_sections(text))
+    except (KeyError, IndexError, StopIteration) as error:
+        raise ValueError(f"startup-config is none of this suite: {error!r}") from None
+
+
+def _sections(text: str) -> Sections:
+    found: dict[str, list[str]] = {}
+    head = ""
+    for line in text.splitlines():
+        if line.startswith("!") or not line.strip():
+            continue
+        if line.startswith(" "):
+            found[head].append(line.strip())
+        else:
+            head = line.strip()
+            found.setdefault(head, [])
+    return found
+
+
+def _all(lines: Iterable[str], pattern: str) -> list[tuple[str, ...]]:
+    """The groups of each line that has the form of `pattern`."""
+    return [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+
+
+def _one(lines: Iterable[str], pattern: str) -> tuple[str, ...]:
+    """The groups of the one line that has the form of `pattern`."""
+    found = list(dict.fromkeys(_all(lines, pattern)))
+    if len(found) != 1:
+        raise ValueError(f"startup-config has {len(found)} different lines of the form {pattern!r}, expected 1")
+    return found[0]
+
+
+def _model(sections: Sections) -> Model:
+    ports = {
+        head.removeprefix("interface "): body
+        for head, body in sections.items()
+        if head.startswith("interface Ethernet")
+    }
+    (number,) = _one(sections, r"router bgp (\d+)")
+    bgp, profile = sections[f"router bgp {number}"], sections[f"qos profile {QOS}"]
+    marked = _all(sections, r"qos map dscp ([\d ]+) to traffic-class (\d)")
+    queue_of = {int(p): int(queue) for p, queue in _all(sections, r"qos map traffic-class (\d) to uc-tx-queue (\d)")}
+    queues = _queues(profile)
+    priority = int(_one(profile, r"priority-flow-control priority (\d) no-drop")[0])
+    ecn_of = {queue: ecn for queue, body in queues.items() if (ecn := _ecn(body)) is not None}
+    if set(ecn_of) - {queue_of[priority]}:
+        raise ValueError(f"queue {', '.join(map(str, sorted(ecn_of)))} is marked and not the one without loss")
+    lossless = [name for name, body in ports.items() if f"service-profile {QOS}" in body]
+    (timeout,) = _one(sections, r"priority-flow-control pause watchdog default timeout ([\d.]+)")
+    addresses = [(name, found) for name, body in ports.items() for (found,) in _all(body, r"ip address (\S+)")]
+    return Model(
+        hostname=_one(sections, r"hostname (\S+)")[0],
+        asn=int(number),
+        router_id=_one(bgp, r"router-id (\S+)")[0],
+        addresses=frozenset({("lo", _one(sections[f"interface {LOOPBACK}"], r"ip address (\S+)")[0]), *addresses}),
+        neighbours=frozenset(
+            name for (name,) in _all(bgp, rf"neighbor interface (\S+) peer-group {PEERS} peer-filter \S+")
+        ),
+        aggregates=frozenset(prefix for (prefix,) in _all(bgp, r"aggregate-address (\S+) summary-only")),
+        mtu=frozenset((name, int(_one(body, r"mtu (\d+)")[0])) for name, body in ports.items()),
+        priorities=frozenset((int(dscp), int(to)) for dscps, to in marked for dscp in dscps.split() if int(to)),
+        queues=frozenset((p, queue) for p, queue in queue_of.items() if queue),
+        shares=frozenset((queue, _share(body)) for queue, body in queues.items()),
+        lossless=frozenset((name, priority, None) for name in lossless),
+        ecn=ecn_of.get(queue_of[priority]),
+        watchdog_ms=round(float(timeout) * 1000),
+        adaptive=False,
+    )
+
+
+def _queues(profile: list[str]) -> dict[int, list[str]]:
+    """{egress queue: its lines} of the QoS profile."""
+    found: dict[int, list[str]] = {}
+    body: list[str] = []
+    for line in profile:
+        if match := re.fullmatch(r"uc-tx-queue (\d)", line):
+            body = found.setdefault(int(match[1]), [])
+        else:
+            body.append(line)
+    return found
+
+
+def _share(body: list[str]) -> int | None:
+    return None if "priority strict" in body else int(_one(body, r"bandwidth percent (\d+)")[0])
+
+
+def _ecn(body: list[str]) -> Ecn | None:
+    form = r"random-detect ecn minimum-threshold (\d+) bytes maximum-threshold (\d+) bytes max-mark-probability (\d+)"
+    found = _all(body, form)
+    return Ecn(*(int(number) for number in found[0])) if found else None
