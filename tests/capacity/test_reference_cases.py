@@ -26,7 +26,7 @@ from inventory.site.whatif import Base
 from inventory.yaml_data import read_data
 from network import fabric
 from network.wiring import cabling, compute
-from tests.capacity import cooling_cases, imported_cases, purchase_cases
+from tests.capacity import cooling_cases, fabric_cases, imported_cases, purchase_cases
 from tests.plans import plan_of
 
 CASES = read_data(Path(__file__).parents[1] / "data" / "reference_cases.yaml")
@@ -237,6 +237,7 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     **cooling_cases.COMPUTE,
     **purchase_cases.COMPUTE,
     **imported_cases.COMPUTE,
+    **fabric_cases.COMPUTE,
 }
 
 
@@ -247,14 +248,14 @@ def test_reference_case_is_reproduced(case: dict[str, Any]) -> None:
     assert value == expected
 
 
-# Reference cases and errors of the steps of capacity and of the planned items of inventory. ERR-19, the order of flushing,
-# testing and filling, is a matter of records (S111), not of a plan.
+# Reference cases and errors of the steps of capacity and the fabric and of the planned items of inventory. ERR-19, the order of
+# flushing, testing and filling, is a matter of records (S111), not of a plan.
 PLANNED = """
 RC-000 RC-001 RC-009 RC-011 RC-012 RC-018 RC-020a RC-020b RC-020c RC-027 RC-029 RC-034 RC-036 RC-037a RC-037b RC-037c RC-037d
-RC-039 RC-064 RC-071a RC-071b RC-071c RC-072 RC-073a RC-073b RC-073c RC-073d RC-076 RC-078 RC-079 RC-085a RC-085b RC-085c
-RC-086 RC-086b RC-087 RC-096 RC-098 RC-104 RC-112 RC-114 RC-118 RC-121 RC-123 RC-124 RC-125 RC-181 RC-FM
-RC-X1 RC-X2 RC-X3 RC-X4 RC-X5 RC-X6 RC-X9 RC-X11
-ERR-01 ERR-02 ERR-03 ERR-04 ERR-05 ERR-06 ERR-07 ERR-16 ERR-17 ERR-18 ERR-20 ERR-25 ERR-26 ERR-40 ERR-44 ERR-45 ERR-46
+RC-038 RC-039 RC-054 RC-064 RC-066 RC-071a RC-071b RC-071c RC-072 RC-073a RC-073b RC-073c RC-073d RC-076 RC-078 RC-079 RC-085a
+RC-085b RC-085c RC-086 RC-086b RC-087 RC-096 RC-098 RC-104 RC-112 RC-114 RC-118 RC-121 RC-123 RC-124 RC-125 RC-181 RC-FM RC-X1
+RC-X2 RC-X3 RC-X4 RC-X5 RC-X6 RC-X9 RC-X11 ERR-01 ERR-02 ERR-03 ERR-04 ERR-05 ERR-06 ERR-07 ERR-10 ERR-11 ERR-13 ERR-15 ERR-16
+ERR-17 ERR-18 ERR-20 ERR-25 ERR-26 ERR-34 ERR-36 ERR-40 ERR-44 ERR-45 ERR-46
 """
 
 
