@@ -96,9 +96,19 @@ def load(said: bytes | str, source: Source, *, most_bytes: int = JSON_BYTES) -> 
         return plain(json.loads(written, parse_constant=_no_number), source)
     except RecursionError:
         raise source.unreadable(f"at most {JSON_DEPTH} levels of nesting", "more") from None
+    except json.JSONDecodeError as error:
+        if error.lineno == 1:
+            raise _not_json(said, source) from None
+        broken = error.doc.split("\n")[error.lineno - 1]
+        shown = broken.strip()[:SHOWN_CHARACTERS]
+        raise source.unreadable("JSON", f"line {error.lineno}: {shown or 'the end'}") from None
     except ValueError:
-        end = said[-SHOWN_CHARACTERS:]
-        raise source.unreadable("JSON", (end if isinstance(end, str) else decoded(end)) or "nothing") from None
+        raise _not_json(said, source) from None
+
+
+def _not_json(said: bytes | str, source: Source) -> UnreadableAnswer:
+    end = said[-SHOWN_CHARACTERS:]
+    return source.unreadable("JSON", (end if isinstance(end, str) else decoded(end)) or "nothing")
 
 
 def objects(output: bytes, source: Source) -> list[dict[str, Any]]:

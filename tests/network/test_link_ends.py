@@ -92,6 +92,16 @@ def test_a_text_that_is_cut_short_is_refused(length: int) -> None:
         parse(NDR[:length], SOURCE)
 
 
+def test_what_is_no_json_is_refused_with_its_line() -> None:
+    lines = NDR.split("\n")
+    garbled = "\n".join([*lines[:4], "\x1b[2J" + lines[4], *lines[5:]])
+    with pytest.raises(UnreadableAnswer, match=r"line 5: .*2J"):
+        parse(garbled, SOURCE)
+    cut = "\n".join(lines[:6]) + "\n"
+    with pytest.raises(UnreadableAnswer, match=r"line 7: the end"):
+        parse(cut, SOURCE)
+
+
 KEYS = st.sampled_from(["result", "output", LINK, COUNTERS, MODULE, "State", "Speed", "values"])
 PLAIN = st.none() | st.text(max_size=8) | st.integers() | st.floats(allow_nan=False)
 ANY_JSON = st.recursive(PLAIN, lambda one: st.lists(one) | st.dictionaries(KEYS, one), max_leaves=12)
