@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from capacity.build import build
 from inventory.site import Site, load_site
 from network import nos, roce
-from network.nos.cumulus.startup import VERSION, read, render
+from network.nos.cumulus.startup import VERSION, block, read, render
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -243,3 +245,17 @@ def test_the_capability_table_says_that_nothing_ran():
     table = nos.capabilities("cumulus")
     assert table["run"] == "never run on a device"
     assert not any(feature["exercised"] for feature in table["features"].values())
+
+
+TREES = st.recursive(
+    st.integers()
+    | st.text()
+    | st.sampled_from(["on", "Null", "1e3", "0x1f", "~", "1:30", "2026-01-01", "a b", ".", "a-", "=", "<<"]),
+    lambda parts: st.dictionaries(st.text(), parts, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), TREES, max_size=4))
+def test_what_is_written_reads_as_itself(tree):
+    assert (yaml.safe_load("\n".join(block(tree))) or {}) == tree
