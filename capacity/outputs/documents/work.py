@@ -10,6 +10,8 @@ from inventory.findings import Finding
 
 COLUMNS = ("step", "finding", "do", "device", "port", "rack", "u", "cage", "label", "why")
 LOOK = {
+    "AS-BUILT-CABLE": "as_built.csv has this cable otherwise: read its label, move it to its planned ports or correct as_built.csv",
+    "AS-BUILT-PART": "as_built.csv has another part or length: read what is printed on the cable, replace it or correct the list",
     "TOPOLOGY-EXTRA": "this cable is not planned: carry it to where its label says",
     "TOPOLOGY-FOREIGN": "a device that is not planned: read its serial number, and remove it",
     "TOPOLOGY-MISSING": "no neighbour is seen: plug or replace the cable",

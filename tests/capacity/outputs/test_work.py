@@ -3,6 +3,7 @@
 from capacity.outputs.documents.work import work_list
 from inventory.findings import Finding, finding
 from network import compare
+from network.as_built import differences
 from network.discover import Port
 from tests.plans import plan_of
 
@@ -58,3 +59,14 @@ def test_cables_without_light_are_listed_with_both_ends_and_others_are_left_out(
     assert [f"{d}:{p}" for d, p in work[["device", "port"]].to_numpy()] == list(ends)
     assert work["step"].tolist() == [1, 1]
     assert work_list(plan, [other]).empty
+
+
+def test_cables_that_are_recorded_otherwise_are_looked_at_at_both_ends() -> None:
+    plan = plan_of("lab")
+    cable = plan.cables[plan.cables["fabric"] == "compute"].set_index("cable_id").iloc[:1]
+    built = cable.assign(part="another-part")
+    work = work_list(plan, differences(plan.cables, built))
+    ends = cable[["a_device", "b_device"]].iloc[0].tolist()
+    assert sorted(work["device"]) == sorted(ends)
+    assert set(work["finding"]) == {"AS-BUILT-PART"}
+    assert (work["label"] != "").all()
