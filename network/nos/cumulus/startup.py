@@ -20,6 +20,10 @@ from network.nos.model import Model, Port, SwitchConfig
 
 VERSION = "5.16"
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+LINE = re.compile(
+    r'( *)(?:"([^"\\]*)"|([A-Za-z][A-Za-z0-9_./-]*)):(?: (\{\}|-?(?:0|[1-9][0-9]*)|"[^"\\]*"|[A-Za-z][A-Za-z0-9_./-]*))?'
+)
+"""A line of `block` without escapes."""
 READ_OTHERWISE = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that YAML 1.1 reads as something else than text."""
 POLLING_MS = 100
@@ -61,6 +65,36 @@ def block(tree: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{_scalar(key)}: {'{}' if value == {} else _scalar(value)}"
 
 
+def unblocked(text: str) -> dict[str, Any] | None:
+    """The tree of lines that `block` has written; None where a line has another form, so that a YAML reader has to look."""
+    root: dict[str, Any] = {}
+    open_at: dict[int, dict[str, Any]] = {}
+    for line in text.splitlines():
+        match = LINE.fullmatch(line)
+        if match is None:
+            return None
+        indent, quoted, plain, value = match.groups()
+        depth, key = len(indent), plain if quoted is None else quoted
+        if not open_at:
+            open_at[depth] = root
+        place = open_at.get(depth)
+        if place is None or key in place:
+            return None
+        for deeper in [at for at in open_at if at > depth]:
+            del open_at[deeper]
+        if value is None:
+            place[key] = open_at[depth + 2] = {}
+        elif value == "{}":
+            place[key] = {}
+        elif value.startswith('"'):
+            place[key] = value[1:-1]
+        else:
+            place[key] = int(value) if value.lstrip("-").isdecimal() else value
+        if (plain or "").lower() in READ_OTHERWISE or (str(place[key]).lower() in READ_OTHERWISE and value[:1] != '"'):
+            return None
+    return root
+
+
 def _scalar(value: str | int) -> str:
     """A number, a word that YAML reads as itself, or a quoted text."""
     if isinstance(value, int):
@@ -73,7 +107,9 @@ def _scalar(value: str | int) -> str:
 def read(text: str) -> Model:
     """What a startup.yaml of this module says. Raises ValueError naming the key that is missing or odd."""
     try:
-        return _model(yaml.load(text, Loader=LOADER)[1]["set"])
+        head, mark, body = text.partition("\n- set:\n")
+        own = unblocked(body) if mark and head.count("\n- ") == 1 else None
+        return _model(yaml.load(text, Loader=LOADER)[1]["set"] if own is None else own)
     except (KeyError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
         raise ValueError(f"startup.yaml is none of this suite: {error!r}") from None
 

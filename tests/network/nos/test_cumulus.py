@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from capacity.build import build
 from inventory.site import Site, load_site
 from network import nos, roce
-from network.nos.cumulus.startup import VERSION, block, read, render
+from network.nos.cumulus.startup import VERSION, block, read, render, unblocked
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -258,4 +258,6 @@ TREES = st.recursive(
 
 @given(st.dictionaries(st.text(), TREES, max_size=4))
 def test_what_is_written_reads_as_itself(tree):
-    assert (yaml.safe_load("\n".join(block(tree))) or {}) == tree
+    text = "\n".join(block(tree))
+    assert (yaml.safe_load(text) or {}) == tree
+    assert unblocked(text) in (tree, None)
