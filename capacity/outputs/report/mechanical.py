@@ -300,7 +300,7 @@ def trip_picture(plan: Plan) -> str:
     body.append(svg.text(width - 22, y + 14, f"trip at {trip_c:g} °C", cls="m-end"))
     for minutes, cls in ((fast, "m-light"), (slow, "m-heavy")):
         end = min(minutes * (top_c - start) / (trip_c - start), span)
-        celsius = start + (trip_c - start) * end / minutes
+        celsius = start + (trip_c - start) * end / minutes if minutes else top_c  # as good as no air: upright
         body.append(svg.element("path", d=svg.segments([(*at(0, start), *at(end, celsius))]), cls=cls))
     marks = _ticks(span)
     body += [svg.text(at(m, start)[0], bottom + 16, f"{m:g}", cls="m-soft m-mid") for m in marks]
