@@ -31,6 +31,7 @@ from inventory.site import Site
 from inventory.site.sections.acceptance import AttestRole
 from inventory.site.sections.credentials import EvidenceCredentials
 from validation import gate
+from validation.evidence.begun import statement
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import Identity
 from validation.evidence.record import Record
@@ -95,13 +96,19 @@ def records(plan: Plan, count: int) -> Iterator[Record]:
         )
 
 
-def fill(site: Site, plan: Plan, collector: CryptoSigner, path: Path, count: int, batch: int) -> None:
-    """Write the log, without waiting for the disk after each line."""
+def fill(
+    site: Site, plan: Plan, collector: CryptoSigner, path: Path, count: int, batch: int, *, announced: bool = False
+) -> None:
+    """Write the log, without waiting for the disk after each line. ``announced``: each check begins in the line before."""
     store = open_store(site, path, plan=plan.hash, recorder=recorder_of(site))
     store.enroll(collector, COLLECTOR_ROLE, "bench")
     with mock.patch("os.fsync"):
         made = records(plan, count)
         while waiting := list(itertools.islice(made, batch)):
+            if announced:
+                store.append_statements(
+                    [statement(one.item, one.subject, "begun", one.started, "bench") for one in waiting], collector
+                )
             store.append(waiting, collector)
 
 
@@ -119,8 +126,7 @@ def timed(label: str, action: Callable[[], T]) -> T:
 
 def judged(plan: Plan, contents: Contents, waivers: Sequence[Waiver]) -> Verdict:
     """The verdict on what was read."""
-    with collector_paused():
-        return gate.judge(load_register(), plan, contents, waivers, datetime.now(UTC))
+    return gate.judge(load_register(), plan, contents, waivers, datetime.now(UTC))
 
 
 def main() -> int:
@@ -128,17 +134,23 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m bench.evidence", description=__doc__.splitlines()[0])
     arguments.add_argument("--records", type=int, default=200_000, help="records in the log")
     arguments.add_argument("--batch", type=int, default=1, help="records per line; 1 is the slowest")
+    arguments.add_argument(
+        "--announced", action="store_true", help="each check announces itself, as those of a site do"
+    )
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         site, collector = signing_site(folder)
         plan = build(site)
         label = f"{given.records:,} records, {given.batch:,} per line: "
-        timed(f"{label}write", lambda: fill(site, plan, collector, folder / "evidence", given.records, given.batch))
+        evidence = folder / "evidence"
+        write = partial(fill, site, plan, collector, evidence, given.records, given.batch, announced=given.announced)
+        timed(f"{label}write", write)
         for what in ("without memory", "with memory"):
-            found = timed(f"{label}read {what}", lambda: gate.read(site, folder / "evidence"))
-            timed(f"{label}judge", partial(judged, plan, *found))
-            del found
+            with collector_paused():
+                found = timed(f"{label}read {what}", lambda: gate.read(site, evidence))
+                timed(f"{label}judge", partial(judged, plan, *found))
+                del found
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
     return 0
 

@@ -78,11 +78,12 @@ def run(
     page = _page(folder, rehearsal)
     _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
-        contents, waivers = read(site, folder / "evidence")
-        place = anchors.place(anchor, site.name) if anchor else None
-        if place and (behind := anchors.compare(place.read(), contents)):
-            raise IntegrityError(folder / "evidence", behind)
-        verdict = _judged(site, contents, waivers, now, folder / "evidence", rehearsal=rehearsal)
+        with collector_paused():
+            contents, waivers = read(site, folder / "evidence")
+            place = anchors.place(anchor, site.name) if anchor else None
+            if place and (behind := anchors.compare(place.read(), contents)):
+                raise IntegrityError(folder / "evidence", behind)
+            verdict = _judged(site, contents, waivers, now, folder / "evidence", rehearsal=rehearsal)
         if place:
             place.write(contents)
     except (IntegrityError, anchors.AnchorError) as error:
@@ -164,8 +165,9 @@ def judge_site(site: Site, folder: Path, now: datetime, *, rehearsal: bool = Fal
 def judge_with_log(site: Site, folder: Path, now: datetime, *, rehearsal: bool = False) -> tuple[Verdict, Contents]:
     """As `judge_site`, and what the log holds, which is read once."""
     evidence = folder / "evidence"
-    contents, waivers = read(site, evidence)
-    verdict = _judged(site, contents, waivers, now, evidence, rehearsal=rehearsal)
+    with collector_paused():
+        contents, waivers = read(site, evidence)
+        verdict = _judged(site, contents, waivers, now, evidence, rehearsal=rehearsal)
     return verdict, contents
 
 
@@ -207,20 +209,19 @@ def _judged(
 ) -> Verdict:
     plan = build(site)
     today, why = (None, "") if rehearsal else _today(site)
-    with collector_paused():
-        verdict = judge(
-            load_register(),
-            plan,
-            contents,
-            waivers,
-            now,
-            rehearsal=rehearsal,
-            asset_ids=asset_aliases(load_assets(site), plan.gpus),
-            today=today,
-            host_keys=pinned_host_keys(plan),
-            checked=checks_of_items(),
-            from_raw=Reader(plan, evidence),
-        )
+    verdict = judge(
+        load_register(),
+        plan,
+        contents,
+        waivers,
+        now,
+        rehearsal=rehearsal,
+        asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        today=today,
+        host_keys=pinned_host_keys(plan),
+        checked=checks_of_items(),
+        from_raw=Reader(plan, evidence),
+    )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
     return verdict

@@ -1,6 +1,6 @@
 """The order of the dependency groups (inventory/groups.yaml): which records were made before what their group comes after. Pure.
 
-    ends = runs_end(contents.entries, begun)                     # the last line of the run of each record
+    ends = runs_end(in_order(contents.entries, begun))           # the last line of the run of each record
     late = Passed(register, judged, first, known).late(decides, ends)     # {(item, subject): why}
 
 A record about one asset is in order if each item of the groups before its own had passed for this asset; an item about other
@@ -52,23 +52,21 @@ Ready = tuple[int, str]
 _ALWAYS: Ready = (0, "")
 
 
-def runs_end(entries: Iterable[Entry], begun: Iterable[Begun]) -> dict[tuple[Key, int], int]:
-    """By item, subject and line of each record, the last line of the run that announced it; without one it is left out."""
-    events: list[tuple[int, int, Entry | Begun]] = [(one.line, 0, one) for one in entries]
-    events += [(one.line, 1, one) for one in begun]
-    events.sort(key=lambda event: event[:2])
+def runs_end(events: Iterable[Entry | Begun]) -> dict[tuple[Key, int], int]:
+    """By item, subject and line of each record, the last line of the run that announced it; without one it is left out.
+
+    In: records and checks that have begun, in the order of the log.
+    """
     waiting: dict[Key, str] = {}
     last: dict[str, int] = {}
     of: dict[tuple[Key, int], str] = {}
-    for line, _, event in events:
+    for event in events:
         if isinstance(event, Begun):
             waiting[event.item, event.subject] = event.run
-            last[event.run] = line
-            continue
-        key = (event.record.item, event.record.subject)
-        if run := waiting.pop(key, ""):
-            of[key, line] = run
-            last[run] = line
+            last[event.run] = event.line
+        elif waiting and (run := waiting.pop(key := (event.record.item, event.record.subject), "")):
+            of[key, event.line] = run
+            last[run] = event.line
     return {made: last[run] for made, run in of.items()}
 
 

@@ -21,7 +21,7 @@ from inventory.site.yaml_source import Path
 from validation import approvals, order, rejudge
 from validation.approvals import Approved
 from validation.evidence import results
-from validation.evidence.begun import Begun, begun_checks
+from validation.evidence.begun import Begun, begun_checks, in_order
 from validation.evidence.channels import Ledger
 from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation, weakest
 from validation.evidence.record import WORKLOAD, Record
@@ -145,7 +145,7 @@ def judge(
     bench, notices = _bench(register, plan, contents, waivers, now, rehearsal, asset_ids or {}, host_keys or {})
     bench = replace(bench, from_raw=from_raw, checked=checked)
     valid = bench.waivers
-    decided = _decisive(bench, contents)
+    decided = _decisive(bench, bench.events)
     judged = {item.id: _judge_item(bench, item, decided.latest) for item in register.items.values()}
     late = _late(bench, judged, decided)
     if not rehearsal:
@@ -157,7 +157,7 @@ def judge(
     if not rehearsal:
         judged[GATE_ITEM] = _gate_item(judged, errors)
     items = tuple(judged.values())
-    notices = [*contents.notices, *_clock_notices(contents, now), *_floor_notices(register, plan.site), *notices]
+    notices = [*contents.notices, *_clock_notices(bench.events, now), *_floor_notices(register, plan.site), *notices]
     if not rehearsal:
         notices += _role_notices(judged.values(), register, plan.site)
     elif late:
@@ -210,6 +210,7 @@ def _ledger(
     plan: PlanView,
     trust: Trust,
     contents: Contents,
+    collected: Sequence[Entry],
     asset_ids: Mapping[str, Iterable[str]],
     host_keys: Mapping[str, frozenset[str]],
     *,
@@ -218,12 +219,12 @@ def _ledger(
     """What all records that a collector signed say of each device; one that roles.json silences still speaks against it."""
     silenced = [
         entry
-        for entry in contents.entries
+        for entry in (contents.entries if len(collected) < len(contents.entries) else ())
         if not trust.collected(entry.signers, rehearsal=rehearsal)
         and trust.collected(entry.signers, rehearsal=rehearsal, failed=True)
     ]
     return Ledger(
-        [entry for entry in contents.entries if trust.collected(entry.signers, rehearsal=rehearsal)],
+        collected,
         speaking_against=silenced,
         kinds={str(name): str(kind) for name, kind in zip(plan.devices["name"], plan.devices["kind"], strict=True)},
         identifiers=asset_ids,
@@ -246,7 +247,7 @@ def approved(
     """What approvals of go-live that are signed now are about; arguments and ValueError as in `judge`."""
     bench, _ = _bench(register, plan, contents, waivers, now, False, asset_ids or {}, host_keys or {})
     bench = replace(bench, from_raw=from_raw)
-    return approvals.bound(_counting(bench, contents), bench.waivers, bench.freezes, contents, plan.hash)
+    return approvals.bound(_counting(bench, bench.events), bench.waivers, bench.freezes, contents, plan.hash)
 
 
 def _bench(
@@ -271,6 +272,7 @@ def _bench(
         subjects=lambda item: register.subjects(item, plan, selected=selected),
         asked=lambda item: asked_of(register, item, plan, selected),
     )
+    collected = [one for one in contents.entries if trust.collected(one.signers, rehearsal=rehearsal)]
     bench = _Bench(
         register,
         plan,
@@ -278,18 +280,15 @@ def _bench(
         valid,
         now,
         rehearsal,
-        asset_ids,
+        {device: frozenset(name.casefold() for name in names if name) for device, names in asset_ids.items()},
         selected,
         tuple(unconfirmed(plan.site)),
         freezes_of(contents, trust),
         contents,
-        _ledger(plan, trust, contents, asset_ids, host_keys, rehearsal=rehearsal),
+        in_order(contents.entries, begun_checks(contents)),
+        _ledger(plan, trust, contents, collected, asset_ids, host_keys, rehearsal=rehearsal),
         host_keys,
-        results.first_uses(
-            (entry.line, entry.record)
-            for entry in contents.entries
-            if trust.collected(entry.signers, rehearsal=rehearsal)
-        ),
+        results.first_uses((entry.line, entry.record) for entry in collected),
     )
     return bench, notices
 
@@ -304,11 +303,14 @@ class _Bench:
     waivers: Sequence[Waiver]
     now: datetime
     rehearsal: bool
-    asset_ids: Mapping[str, Iterable[str]]
+    listed: Mapping[str, frozenset[str]]
+    """By device the identifiers that the inventory lists today, without regard to case."""
     selected: Mapping[str, list[str]]
     assumed: Sequence[Path]
     freezes: Freezes
     contents: Contents
+    events: "Sequence[Entry | Begun]"
+    """Records and checks that have begun, in the order of the log."""
     ledger: Ledger
     host_keys: Mapping[str, frozenset[str]]
     first_uses: Mapping[tuple[str, str, str], int]
@@ -316,6 +318,30 @@ class _Bench:
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why records that pass came before what their group comes after; empty in a rehearsal."""
     checked: Mapping[str, Sequence[str]] | None = None
+    _touched: dict[int, tuple[bool, list[str]]] = field(default_factory=dict)
+    _changed: dict[tuple[int, bool], list[str]] = field(default_factory=dict)
+    """By the id of the identities, or inputs, of a record: the memory of a log has equal ones as one object."""
+
+    def touched(self, record: Record) -> tuple[bool, list[str]]:
+        """Whether a device that a record touched declares itself simulated, and the planned devices that it touched."""
+        if (found := self._touched.get(id(record.identities))) is None:
+            names = {self.ledger.owner(identity.device) for identity in record.identities}
+            simulated = any(declares_simulation(identity) for identity in record.identities)
+            found = self._touched[id(record.identities)] = (simulated, sorted(names, key=natural))
+        return found
+
+    def changed(self, item: Item, record: Record) -> list[str]:
+        """The inputs of a record, and the files of its check, that are others today."""
+        key = (id(record.inputs), item.kind == "attested")
+        if (found := self._changed.get(key)) is None:
+            judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
+            today = {"plan": self.plan.hash, **limit_inputs(self.plan.site.limits, judged_by)}
+            hashes = self.plan.hashes
+            found = sorted(n for n in _of_plan(record) if (today.get(n) or hashes.get(n)) != record.inputs[n])
+            if not self.rehearsal and item.kind != "attested" and self.freezes.current is not None:
+                found += self.freezes.changed(record)
+            self._changed[key] = found
+        return found
 
     def unasked(self, item: "Item | ItemVerdict", subjects: Sequence[str]) -> list[str]:
         """Those of an item's subjects that no check asks; what people sign needs none."""
@@ -343,12 +369,12 @@ class _Decided:
 def _late(bench: _Bench, judged: Mapping[str, ItemVerdict], decided: _Decided) -> dict[tuple[str, str], str]:
     """Why records that pass do not count by the order of the groups."""
     decides = {key: one.line for key, one in decided.latest.items()}
-    begun = begun_checks(bench.contents)
     known: dict[str, int] = {}
-    for subject, line in ((one.record.subject, one.line) for one in bench.contents.entries):
-        known[subject] = min(line, known.get(subject, line))
+    for one in bench.events:
+        if isinstance(one, Entry):
+            known.setdefault(one.record.subject, one.line)
     passed = order.Passed(bench.register, judged, decided.first, known, bench.plan.site.name)
-    return passed.late(decides, order.runs_end(bench.contents.entries, begun))
+    return passed.late(decides, order.runs_end(bench.events))
 
 
 def _late_notice(late: Mapping[tuple[str, str], str]) -> str:
@@ -359,20 +385,17 @@ def _late_notice(late: Mapping[tuple[str, str], str]) -> str:
     return f"out of order, and would not count at go-live: {shown} ({next(iter(late.values()))})"
 
 
-def _decisive(bench: _Bench, contents: Contents) -> _Decided:
+def _decisive(bench: _Bench, events: Iterable[Entry | Begun]) -> _Decided:
     """What decides on each item and subject, by the order of the log and no clock.
 
     The last record that counts does; only where none counts, the last one. A failure whose signer counts does always. What
     has begun and was never ended is such a failure.
     """
-    events: list[tuple[int, int, Entry | Begun]] = [(entry.line, 0, entry) for entry in contents.entries]
-    events += [(one.line, 1, one) for one in begun_checks(contents)]
-    events.sort(key=lambda event: event[:2])
     decisive: dict[tuple[str, str], Entry | Begun] = {}
     last: dict[tuple[str, str], Entry | Begun] = {}
     first: dict[tuple[str, str], int] = {}
     begun: dict[tuple[str, str], Begun] = {}
-    for _, _, event in events:
+    for event in events:
         if isinstance(event, Begun):
             key = (event.item, event.subject)
             if not bench.trust.collected(event.signers, rehearsal=bench.rehearsal, failed=event.state == "begun"):
@@ -384,16 +407,19 @@ def _decisive(bench: _Bench, contents: Contents) -> _Decided:
                 decisive[key] = begun[key]
             begun[key] = event
             continue
-        key = (event.record.item, event.record.subject)
-        item = bench.register.items.get(event.record.item)
+        record = event.record
+        key = (record.item, record.subject)
+        item = bench.register.items.get(record.item)
         if item is None:
             continue
         last[key] = event
         if _signed_by_whom_counts(bench, item, event):
             begun.pop(key, None)
-            if event.record.result != "FAILED":
-                if _counted_then(bench, item, event):
-                    first.setdefault(key, event.line)
+            if record.result != "FAILED":
+                if _not_by_a_freeze(bench, item, event):
+                    continue
+                if key not in first and _counted_then(bench, item, event):
+                    first[key] = event.line
                 if not _mode_counts(bench, item, event):
                     continue
             before = decisive.get(key)
@@ -415,11 +441,9 @@ def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
 
 
 def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
-    """Whether mode and program of a passing record are such that can count: in a rehearsal all but recordings, which judge
+    """Whether a passing record, made under a freeze, has a mode that can count: in a rehearsal all but recordings, which judge
     nothing.
     """
-    if _not_by_a_freeze(bench, item, entry):
-        return False
     if item.kind not in order.DEVICE_KINDS:
         return True
     if bench.rehearsal:
@@ -432,9 +456,9 @@ def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
 
 
 def _counted_then(bench: _Bench, item: Item, entry: Entry) -> bool:
-    """Whether a passing record could count when it was made: a device that was replaced since takes nothing from the order."""
-    if _not_by_a_freeze(bench, item, entry):
-        return False
+    """Whether a passing record, made under a freeze, could count then: a device that was replaced since takes nothing from the
+    order.
+    """
     return item.kind not in order.DEVICE_KINDS or bench.rehearsal or entry.mode not in ("simulated", "replayed")
 
 
@@ -456,7 +480,7 @@ def _not_by_its_node(bench: _Bench, item: Item, entry: Entry) -> str:
     return results.why_unsigned(record, bench.plan.site.name, bench.host_keys, parts)
 
 
-def _clock_notices(contents: Contents, now: datetime) -> list[str]:
+def _clock_notices(events: Iterable[Entry | Begun], now: datetime) -> list[str]:
     """Records whose end runs back behind one that stands before it in the log, or ahead of now, by more than the skew.
 
     What people attest and what was recorded earlier lies in the past by its nature.
@@ -464,7 +488,9 @@ def _clock_notices(contents: Contents, now: datetime) -> list[str]:
     odd: list[str] = []
     latest: datetime | None = None
     ahead = now + CLOCK_SKEW
-    for entry in sorted(contents.entries, key=lambda entry: entry.line):
+    for entry in events:
+        if isinstance(entry, Begun):
+            continue
         record = entry.record
         if record.kind == "attested" or record.replayed:
             continue
@@ -594,15 +620,24 @@ def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
     return bench.freezes.why_not(entry.record, entry.line)
 
 
-def _counting(bench: _Bench, contents: Contents) -> dict[tuple[str, str], Entry]:
+def _counting(bench: _Bench, events: Iterable[Entry | Begun]) -> dict[tuple[str, str], Entry]:
     """The records that decide and count, by item and subject, but for those of the gate's own step."""
     found = {}
-    for key, one in _decisive(bench, contents).latest.items():
+    for key, one in _decisive(bench, events).latest.items():
         if isinstance(one, Entry) and one.record.result != "FAILED" and key[0] not in (GATE_ITEM, APPROVAL_ITEM):
             item = bench.register.items[key[0]]
-            if _signed_by_whom_counts(bench, item, one) and _mode_counts(bench, item, one):
+            if _counts(bench, item, one):
                 found[key] = one
     return found
+
+
+def _counts(bench: _Bench, item: Item, entry: Entry) -> bool:
+    """Whether signers, program and mode of a passing record are such that can count."""
+    return (
+        _signed_by_whom_counts(bench, item, entry)
+        and not _not_by_a_freeze(bench, item, entry)
+        and _mode_counts(bench, item, entry)
+    )
 
 
 def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
@@ -615,11 +650,6 @@ def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
             f"it approves the log up to line {line}, and stands in line {at_line} itself; sign the form of S195 again"
         )
     log = bench.contents
-    then = replace(
-        log,
-        entries=tuple(one for one in log.entries if one.line <= line),
-        statements=tuple(one for one in log.statements if one.line <= line),
-    )
     items = bench.register.items
     failed = [
         (one.record.item, one.record.subject, one.line)
@@ -629,27 +659,24 @@ def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
         and _fails(bench, item, one)
         and _signed_by_whom_counts(bench, item, one)
     ]
-    failed += [(one.item, one.subject, one.line) for one in _never_ended(bench, log) if one.line > line]
+    failed += [(one.item, one.subject, one.line) for one in _never_ended(bench) if one.line > line]
+    then = _counting(bench, (one for one in bench.events if one.line <= line))
     days = bench.plan.site.attest.approval_days
-    return approvals.why_stale(
-        record, line, _counting(bench, then), failed, bench.waivers, bench.freezes, log, bench.now, days
-    )
+    return approvals.why_stale(record, line, then, failed, bench.waivers, bench.freezes, log, bench.now, days)
 
 
 def _fails(bench: _Bench, item: Item, entry: Entry) -> bool:
     """Whether a record is a failure: it says so, or it counts and lies below the floor or was judged by a late limit."""
     if entry.record.result == "FAILED":
         return True
-    return _fault(bench, item, entry.record) is not None and _mode_counts(bench, item, entry)
+    return _fault(bench, item, entry.record) is not None and _counts(bench, item, entry)
 
 
-def _never_ended(bench: _Bench, contents: Contents) -> list[Begun]:
+def _never_ended(bench: _Bench) -> list[Begun]:
     """The checks that began, and before whose end the same check began again, or the log ends: they count as failed."""
-    events: list[tuple[int, int, Entry | Begun]] = [(entry.line, 0, entry) for entry in contents.entries]
-    events += [(one.line, 1, one) for one in begun_checks(contents)]
     waiting: dict[tuple[str, str], Begun] = {}
     lost: list[Begun] = []
-    for _, _, event in sorted(events, key=lambda one: one[:2]):
+    for event in bench.events:
         if isinstance(event, Entry):
             item = bench.register.items.get(event.record.item)
             if item is not None and _signed_by_whom_counts(bench, item, event):
@@ -720,9 +747,9 @@ def _mode_of(bench: _Bench, entry: Entry) -> tuple[Mode, str]:
         return "replayed", ""
     if not record.identities:
         return "unproven", "it names no device that it touched, so nothing shows where it comes from"
-    if any(declares_simulation(identity) for identity in record.identities):
+    simulated, devices = bench.touched(record)
+    if simulated:
         return "unproven", "one of the devices that it touched declares itself simulated"
-    devices = sorted({bench.ledger.owner(identity.device) for identity in record.identities}, key=natural)
     subject = bench.ledger.owner(record.subject)
     if bench.ledger.planned(subject) and subject not in devices:
         return "unproven", f"it touched {', '.join(devices[:3])}, and not {subject}, which it is about"
@@ -809,19 +836,12 @@ def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site)
 
 def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     """Why the record no longer speaks about today's plan and devices, or None."""
-    record, limits = entry.record, bench.plan.site.limits
-    judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
-    hashes = bench.plan.hashes
-    today = {"plan": bench.plan.hash, **limit_inputs(limits, judged_by)}
-    of_plan = {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
-    if item.kind in INPUT_KINDS and not of_plan:
+    record = entry.record
+    if item.kind in INPUT_KINDS and not _of_plan(record):
         return "it does not say which inputs it was made from"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"
-    changed = sorted(name for name in of_plan if (today.get(name) or hashes.get(name)) != record.inputs[name])
-    if not bench.rehearsal and item.kind != "attested" and bench.freezes.current is not None:
-        changed += bench.freezes.changed(record)
-    if changed:
+    if changed := bench.changed(item, record):
         more = f" and {len(changed) - SHOWN_CHANGES} more" if len(changed) > SHOWN_CHANGES else ""
         return f"{', '.join(changed[:SHOWN_CHANGES])}{more} changed since {record.ended:%Y-%m-%d %H:%M}"
     if why := rejudge.limit_changed(record, bench.plan.site):
@@ -829,14 +849,14 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     if bench.from_raw and (why := bench.from_raw.limit_changed(item, record)):
         return why
     for identity in record.identities:
-        known = {text.casefold() for text in bench.asset_ids.get(identity.device, ()) if text}
+        known = bench.listed.get(identity.device, frozenset())
         listed_then = record.aliases.get(identity.device)
         if identity.serial and (known or listed_then) and identity.serial.casefold() not in known:
             return f"{identity.device} was {identity.serial} then, which the inventory does not list for it today"
     if item.id == APPROVAL_ITEM and (why := _approvals_stale(bench, record, entry.line)):
         return why
     for device, names in record.aliases.items():
-        today_ids = {text.casefold() for text in bench.asset_ids.get(device, ()) if text}
+        today_ids = bench.listed.get(device, frozenset())
         if gone := [name for name in names if name and name.casefold() not in today_ids]:
             return f"assets.csv listed {gone[0]} for {device} then, and does not today"
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
@@ -844,6 +864,11 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):
         return f"it expired on {expiry}"
     return None
+
+
+def _of_plan(record: Record) -> set[str]:
+    """The inputs of a record that plan and site file have: neither its freeze and program, nor what it approves."""
+    return {n for n in record.inputs if n != INPUT and not n.startswith((PROGRAM, approvals.PREFIX))}
 
 
 def _lasts(expiry: str, now: datetime) -> bool:

@@ -40,7 +40,7 @@ from tests.validation.bench import (
 from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation import gate
-from validation.evidence import Contents, Entry, IntegrityError, Record, Store, begun
+from validation.evidence import Contents, Entry, Identity, IntegrityError, Record, Store, begun
 from validation.evidence.store import KeyOwner, Statement
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
@@ -396,6 +396,45 @@ def test_of_two_records_of_the_same_moment_the_failed_one_decides(
         rest = [e for e in real_contents.entries if e is not old]
         contents = dataclasses.replace(real_contents, entries=(*rest, *order))
         assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), "S062.measured").status == "fail"
+
+
+def test_equal_parts_of_records_are_judged_alike_as_one_object_or_as_many(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    """The memory of a log has equal inputs and identities as one object, a full reading has many."""
+    objects: dict[str, Any] = {}
+
+    def one(part: Any) -> Any:
+        return objects.setdefault(repr(part), part)
+
+    def with_parts_of(entry: Entry, inputs: dict[str, str], identities: tuple[Identity, ...]) -> Entry:
+        record = dataclasses.replace(entry.record, inputs=inputs, identities=identities)
+        return dataclasses.replace(entry, record=record)
+
+    many = [
+        with_parts_of(e, dict(e.record.inputs), tuple([*e.record.identities]))  # noqa: C409 - a tuple of its own
+        for e in real_contents.entries
+    ]
+    few = [with_parts_of(e, one(e.record.inputs), one(e.record.identities)) for e in many]
+    assert len({id(e.record.inputs) for e in few}) < len(few) / 2
+    approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    later = halves(
+        frozen(checks={}), *approvers, line=5
+    )  # every record of a check is stale then, what people attest is not
+    for more in ((), later):
+        statements = (*real_contents.statements, *more)
+        verdicts = [
+            judge(
+                register,
+                SmallPlan(real_site),
+                dataclasses.replace(real_contents, entries=tuple(made), statements=statements),
+                (),
+                NOW,
+            )
+            for made in (few, many)
+        ]
+        assert verdicts[0] == verdicts[1]
+        assert ("stale" in verdicts[0].counts) is bool(more)
 
 
 def test_a_replaced_device_makes_only_its_own_evidence_stale(

@@ -6,13 +6,14 @@ What has begun and was never ended is a failure (validation/verdict.py).
 
 import hashlib
 import json
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from validation.evidence.record import STATEMENT_TYPE
-from validation.evidence.store import Contents
+from validation.evidence.store import Contents, Entry
 from validation.evidence.strict import Refused, moment, text
 
 BEGUN = "urn:bringup:begun:v1"
@@ -44,7 +45,13 @@ def statement(item: str, subject: str, state: str, at: datetime, run: str) -> Ma
 
 
 def begun_checks(contents: Contents) -> list[Begun]:
-    """All of them in the order of the log. ValueError names the line of one that is none."""
+    """All of them in the order of the log, made once. ValueError names the line of one that is none."""
+    if BEGUN not in contents.made:
+        contents.made[BEGUN] = _begun_checks(contents)
+    return list(contents.made[BEGUN])
+
+
+def _begun_checks(contents: Contents) -> list[Begun]:
     found = []
     for one in contents.statements:
         if one.predicate_type != BEGUN:
@@ -59,3 +66,8 @@ def begun_checks(contents: Contents) -> list[Begun]:
         except ValueError as error:
             raise ValueError(f"line {one.line}: not a check that has begun: {error}") from None
     return found
+
+
+def in_order(entries: Iterable[Entry], begun: Iterable[Begun]) -> "list[Entry | Begun]":
+    """Records and checks that have begun in the order of the log; of one line the records first: they end what began before."""
+    return sorted([*entries, *begun], key=operator.attrgetter("line"))

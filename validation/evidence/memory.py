@@ -229,10 +229,16 @@ class Made:
         return found
 
 
+def _alike(row: Sequence[Any]) -> dict[str, Any]:
+    """The fields that records share, those that most of them lack, and their item, which is asked for each of them."""
+    known = dict(zip(_COMMON, (*row[:-1], dict(row[-1])), strict=True))
+    return {**known, "raw": None, "limit_frozen": None, "attachments": (), "item": f"{known['step']}.{known['kind']}"}
+
+
 def loaded(body: bytes, made: Made) -> Verified:
     """What `dumped` wrote. Only for bytes of this program: they are not checked."""
     tables, records, others, lines, payloads = marshal.loads(body)
-    common = [dict(zip(_COMMON, (*row[:-1], dict(row[-1])), strict=True)) for row in tables["common"]]
+    common = [_alike(row) for row in tables["common"]]
     identities = [made.row(row) for row in tables["identities"]]
     signers = [frozenset(row) for row in tables["signers"]]
     moment, put, new = datetime.fromisoformat, object.__setattr__, object.__new__
@@ -240,11 +246,12 @@ def loaded(body: bytes, made: Made) -> Verified:
     for alike, own, started, ended, frozen, said, channels, files, mode, by, line in records:
         known = common[alike].copy()
         known.update(zip(_OWN, own, strict=True))
-        known["raw"] = None
         known["started"], known["ended"] = moment(started), moment(ended)
-        known["limit_frozen"] = moment(frozen) if frozen else None
         known["identities"], known["channels"] = identities[said], identities[channels]
-        known["attachments"] = tuple(Attachment(*one) for one in files) if files else ()
+        if frozen:
+            known["limit_frozen"] = moment(frozen)
+        if files:
+            known["attachments"] = tuple(Attachment(*one) for one in files)
         record = new(Record)
         put(record, "__dict__", known)  # its fields were checked when the line was verified
         found.append((record, mode, signers[by], line))

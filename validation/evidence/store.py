@@ -28,7 +28,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -135,6 +135,8 @@ class Contents:
     store: str = ""
     digests: tuple[str, ...] = ()
     recorders: frozenset[str] | None = None
+    made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was made of the statements once, by their type (begun.begun_checks)."""
 
     def owner(self, key_id: str) -> KeyOwner:
         """Whose key it is; a key without an entry in ``roles.json`` counts as a lab key."""
@@ -641,6 +643,8 @@ class Store:
         named: dict[str, str] = {}
         for entry in entries:
             record = entry.record
+            if not record.raw_sha256 and not record.attachments:
+                continue
             for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
                 named.setdefault(digest, f"{record.item} {record.subject}")
         for digest, user in named.items():
