@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -28,12 +28,17 @@ from capacity.model import frames
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.site.effective import Effective, Origin
+from inventory.site.yaml_source import Path
 
+T = TypeVar("T")
 Stage = Callable[[Site, Catalog, Any], tuple[Any, list[Finding]]]
 
 Key = tuple[str, ...]
+Question = tuple[str, Path]
+"""What the effective site is asked, and of which value: ``("origin", ("power", "pue"))``; of the whole with an empty path."""
 SECTIONS = frozenset(Site.model_fields)
-AS_A_WHOLE = frozenset({"__dict__", "__iter__", "effective", "given", "model_dump", "model_dump_json", "slices"})
+AS_A_WHOLE = frozenset({"__dict__", "__iter__", "given", "model_dump", "model_dump_json", "slices"})
 """Attributes that give more than one section: what reads them is not kept."""
 SECTION_AS_A_WHOLE = frozenset(
     {"__dict__", "__iter__", "__eq__", "__pydantic_fields_set__", "model_copy", "model_dump", "model_fields_set"}
@@ -51,6 +56,8 @@ class _Reads:
     built: Mapping[str, Any]
     values: dict[Key, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
+    asked: dict[Question, Any] = field(default_factory=dict)
+    """Answers of the effective site."""
     whole: bool = False
     sections: dict[Key, BaseModel] = field(default_factory=dict)
     """Sections that have been given out, each made to note what is read of it."""
@@ -63,6 +70,7 @@ class _Reads:
         """
         self.whole = self.whole or within.whole
         self.values.update({key: _at(self.site, key) for key in within.values if key not in self.values})
+        self.asked.update({one: _answer(self.site, one) for one in within.asked if one not in self.asked})
         self.results.update({name: self.built[name] for name in within.results if name in self.built})
 
     def noted(self, key: Key, value: Any) -> Any:
@@ -98,9 +106,55 @@ def _watched_attribute(self: Site, name: str) -> Any:
         if name in SECTIONS:
             if value is vars(reads.site)[name]:
                 return reads.noted((name,), value)
+        elif name == "effective":
+            return _Asked(value)
         elif name in AS_A_WHOLE:
             reads.whole = True
     return value
+
+
+class _Asked:
+    """An effective site that notes what it is asked. Whatever is no question of `_answer` reads it as a whole."""
+
+    def __init__(self, effective: Effective) -> None:
+        self._effective = effective
+
+    def __getattr__(self, name: str) -> Any:
+        if (reads := _reads.get()) is not None:
+            reads.whole = True
+        return getattr(self._effective, name)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Keys of sizes that nobody states."""
+        return self._noted("open", (), self._effective.open)
+
+    def sized(self) -> frozenset[Path]:
+        """Paths of the sizes that are worked out."""
+        return self._noted("sized", (), self._effective.sized())
+
+    def origin(self, path: Path) -> Origin | None:
+        """Origin of the value at a path."""
+        return self._noted("origin", path, self._effective.origin(path))
+
+    def _noted(self, what: str, path: Path, answer: T) -> T:
+        reads = _reads.get()
+        if reads is not None and self._effective is _effective(reads.site):
+            reads.asked[what, path] = answer
+        return answer
+
+
+def _answer(site: Site, question: Question) -> Any:
+    """What the effective site answers."""
+    what, path = question
+    found = getattr(site.effective, what)
+    return found if what == "open" else found(*([path] if path else []))
+
+
+def _effective(site: Site) -> Effective:
+    """The effective site, without a note that it was read."""
+    with _noted(None):
+        return site.effective
 
 
 def _copy_of_site(self: Site, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Site:
@@ -194,6 +248,7 @@ class _Entry:
             catalog is self.catalog
             and all(built[name] is value for name, value in self.reads.results.items())
             and all(_same(_at(site, key), value) for key, value in self.reads.values.items())
+            and all(_same(_answer(site, one), value) for one, value in self.reads.asked.items())
         )
 
 

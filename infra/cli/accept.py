@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from importlib.metadata import version
 from typing import Any
 
 from infra.cli.common import JUDGED_NO, OK, UsageError, add_site, add_verb, planned
@@ -34,6 +33,8 @@ def add(verbs: Any) -> None:
 
 
 def run_accept(arguments: argparse.Namespace) -> int:
+    from importlib.metadata import version
+
     from capacity.accepted import files_of, write
     from capacity.build import build
     from capacity.sizes import complete

@@ -8,7 +8,8 @@ import pytest
 from capacity.kept import Kept, Stage, unwatched
 from capacity.least import with_values
 from inventory.findings import Finding
-from inventory.site import Site, load_site
+from inventory.site import Site, load_site, parse_site
+from inventory.site.new import Wanted, site_text
 from inventory.site.whatif import Base
 
 Read = Callable[[Any], object]
@@ -28,11 +29,21 @@ class Counted:
 
 def runs(read: Read, *settings: str, site: str = "h100-1000-ib") -> int:
     """Runs of a stage for a shipped site and then for the site with changed keys."""
-    base, stage, kept = Base.read(site), Counted(read), Kept()
+    return runs_of(read, Base.read(site), *settings)
+
+
+def runs_of(read: Read, base: Base, *settings: str) -> int:
+    """`runs` of any site."""
+    stage, kept = Counted(read), Kept()
     one: Stage = stage
     for planned in (base.site, base.changed(list(settings))):
         kept.run(one, planned, planned.catalog, {})
     return stage.runs
+
+
+def first_site() -> Site:
+    """64 servers in ten lines: its sizes are open."""
+    return parse_site(site_text(Wanted("first", gpu="h100", fabric="ib", servers=64)))
 
 
 @pytest.mark.parametrize(
@@ -43,6 +54,9 @@ def runs(read: Read, *settings: str, site: str = "h100-1000-ib") -> int:
         (lambda site: site.cooling.air.rise_k, "cooling.air.leakage_pct=11"),
         (lambda site: site.room.row_pitch_m, "power.pue=1.3"),
         (lambda site: site.model_copy(update={"power": site.power}).room.rows, "power.pue=1.3"),
+        (lambda site: site.effective.origin(("power", "derating")), "power.pue=1.3"),
+        (lambda site: site.effective.open, "power.derating=0.7"),
+        (lambda site: site.effective.sized(), "power.derating=0.7"),
     ],
 )
 def test_a_key_beside_those_that_are_read_runs_no_stage_again(read: Read, setting: str) -> None:
@@ -67,10 +81,34 @@ def test_a_key_beside_those_that_are_read_runs_no_stage_again(read: Read, settin
         (lambda site: site.cooling.plant is not None and site.cooling.plant.water_c, "cooling.plant=null"),
         (lambda site: site.service_nodes[0].count, "service_nodes.management.count=3"),
         (lambda site: site.model_dump()["power"]["pue"], "power.pue=1.3"),
+        (lambda site: site.effective.value["power"]["pue"], "power.pue=1.3"),
     ],
 )
 def test_a_key_that_is_read_alone_or_with_its_section_runs_the_stage_again(read: Read, setting: str) -> None:
     assert runs(read, setting) == 2
+
+
+@pytest.mark.parametrize(
+    ("read", "setting"),
+    [
+        (lambda site: site.effective.origin(("power", "derating")), "power.derating=0.7"),
+        (lambda site: site.effective.open, "inband.leaves=4"),
+        (lambda site: site.effective.sized(), "inband.leaves=4"),
+        (lambda site: site.effective.sized(), "electrical.transformers.kva=1500"),
+    ],
+)
+def test_an_origin_or_an_open_size_that_is_asked_for_runs_the_stage_again(read: Read, setting: str) -> None:
+    given = first_site()
+    base = Base(given, given.given, "first")
+    assert runs_of(read, base, setting) == 2
+    assert runs_of(read, base, "cooling.air.rise_k=11") == 1
+
+
+def test_what_a_what_if_asks_of_origins_runs_the_stage_that_tries_it_again() -> None:
+    given = first_site()
+    base = Base(given, given.given, "first")
+    assert runs_of(trying(lambda site: site.effective.open, Kept()), base, "inband.leaves=4") == 2
+    assert runs_of(trying(lambda site: site.effective.open, Kept()), base, "power.pue=1.3", "inband.leaves=2") == 2
 
 
 def test_a_section_that_is_watched_equals_one_that_is_not() -> None:
