@@ -388,11 +388,10 @@ class _Packer:
         server = (self.devices["kind"] == "server").to_numpy()
         kept = self.bottom > 0
         extent = np.where(server, self.bottom - 1 + self.u, height - self.bottom + 1)
-        table = pd.DataFrame(
-            {"rack": home, "server": server, "new": np.where(kept, 0, self.u), "extent": np.where(kept, extent, 0)}
-        )
-        groups = table.groupby(["rack", "server"])
-        stacked = groups["extent"].transform("max").to_numpy() + groups["new"].cumsum().to_numpy()
+        stack = 2 * home + server
+        held = np.zeros(int(stack.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(held, stack, np.where(kept, extent, 0))
+        stacked = held[stack] + _running(stack, np.where(kept, 0, self.u))
         from_top = np.maximum(height - stacked + 1, 1)  # what is higher than its rack sticks out at the top
         placed = np.where(server, stacked - self.u + 1, from_top)
         return np.where(kept, self.bottom, placed)
@@ -475,6 +474,17 @@ class _Search:
 
         for one, _ in filled(first, [1.0] * len(self.kinds[0])):
             yield (*([0] * first), *one)
+
+
+def _running(group: Ints, values: Ints) -> Ints:
+    """Sum of the values of each row's group (from 0) up to and with the row."""
+    order = np.argsort(group, kind="stable")
+    sums = np.cumsum(values[order])
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    before = (sums - values[order])[first]
+    made = np.empty(len(group), dtype=np.int64)
+    made[order] = sums - np.repeat(before, np.diff(first, append=len(group)))
+    return made
 
 
 def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
@@ -571,14 +581,15 @@ def _check_alike(
 
 def rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataFrame) -> pd.DataFrame:
     """`racks` with power per profile, and with the mass and rack units of PDUs and power shelves."""
-    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
-    late = devices["kind"].isin(["pdu", "shelf"])
-    columns = {name: devices[name] for name in ("seed_w", "measured_w", "nameplate_w")}
-    columns |= {name: devices[name].where(late, 0) for name in ("mass_kg", "u_height")}
-    sums = pd.DataFrame(columns).groupby(rack).sum().reindex(racks["name"], fill_value=0.0)
-    totals = {f"{p}_kw": (sums[f"{p}_w"] / 1000).round(6).to_numpy() for p in ("seed", "measured", "nameplate")}
+    at = pd.Index(placements["device"]).get_indexer(pd.Index(devices["name"]))
+    own = np.append(pd.Index(racks["name"]).get_indexer(pd.Index(placements["rack"])), -1)[at]
+    placed, late = own >= 0, devices["kind"].isin(["pdu", "shelf"]).to_numpy()
+
+    def total(column: str, of: npt.NDArray[np.bool_]) -> Floats:
+        return np.bincount(own[of], devices[column].to_numpy(dtype=np.float64)[of], minlength=len(racks))
+
     return racks.assign(
-        mass_kg=(racks["mass_kg"].to_numpy() + sums["mass_kg"].to_numpy()).round(3),
-        used_u=racks["used_u"].to_numpy() + sums["u_height"].to_numpy(dtype=np.int64),
-        **totals,
+        mass_kg=(racks["mass_kg"].to_numpy() + total("mass_kg", placed & late)).round(3),
+        used_u=racks["used_u"].to_numpy() + total("u_height", placed & late).astype(np.int64),
+        **{f"{p}_kw": (total(f"{p}_w", placed) / 1000).round(6) for p in ("seed", "measured", "nameplate")},
     )

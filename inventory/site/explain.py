@@ -8,7 +8,7 @@ Pure, but for the program's own source files, which it searches for the readers 
 import functools
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,11 +83,18 @@ def explain(site: Site, key: str) -> Told:
 def findings_of(key: str) -> dict[str, str]:
     """Findings that a key influences: id -> title."""
     path: Path = tuple(key.split("."))
-    return {
-        id_: entry.title
-        for id_, entry in registry().items()
-        if any(_touches(path, tuple(one.split("."))) for one in entry.keys)
-    }
+    touching = {id_ for id_, other in _keys_of_findings().get(str(path[0]), ()) if _touches(path, other)}
+    return {id_: entry.title for id_, entry in registry().items() if id_ in touching}
+
+
+@functools.cache
+def _keys_of_findings() -> Mapping[str, Sequence[tuple[str, Path]]]:
+    """Findings with the keys that they follow from, by the section of the key."""
+    found: dict[str, list[tuple[str, Path]]] = {}
+    for id_, entry in registry().items():
+        for key in entry.keys:
+            found.setdefault(key.partition(".")[0], []).append((id_, tuple(key.split("."))))
+    return found
 
 
 def origin_of(site: Site, path: Path) -> Origin:

@@ -21,8 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 def names_by_role(devices: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
     """Names of devices by (fabric, role)."""
-    groups = devices.groupby(["fabric", "role"], sort=False)
-    return {(str(key[0]), str(key[1])): group["name"].tolist() for key, group in groups}
+    found: dict[tuple[str, str], list[str]] = {}
+    for fabric, role, name in zip(*(devices[column].tolist() for column in ("fabric", "role", "name")), strict=True):
+        found.setdefault((fabric, role), []).append(name)
+    return found
 
 
 def routed_lengths(cables: pd.DataFrame, places: pd.DataFrame, tray_height_m: float, slack_m: float) -> Floats:

@@ -40,10 +40,13 @@ def losses(links: pd.DataFrame, devices: pd.DataFrame) -> pd.DataFrame:
 
 def _cut_off(links: pd.DataFrame) -> dict[str, int]:
     """Servers that each leaf alone connects; of a single spine, those outside the largest group of leaves left."""
-    ends = links[(links["fabric"] == "inband") & (links["stage"] == "node-leaf")]
+    inband = links["fabric"] == "inband"
+    if not inband.any():
+        return {}
+    ends = links[inband & (links["stage"] == "node-leaf")]
     by_server = ends.groupby("a_device", sort=False)["b_device"].agg(["nunique", "first"])
     found = _counts(by_server.loc[by_server["nunique"] == 1, "first"])
-    spines = links.loc[(links["fabric"] == "inband") & (links["stage"] == "leaf-spine"), "b_device"].unique()
+    spines = links.loc[inband & (links["stage"] == "leaf-spine"), "b_device"].unique()
     if len(spines) == 1:
         leaves_of: dict[str, list[str]] = {}
         for server, leaf in ends[["a_device", "b_device"]].itertuples(index=False, name=None):
@@ -74,6 +77,8 @@ def _largest_group(servers: list[list[str]]) -> int:
 def _unmanaged(links: pd.DataFrame) -> dict[str, int]:
     """Devices whose management goes through each switch alone."""
     oob = links[links["fabric"] == "oob"]
+    if oob.empty:
+        return {}
     access = set(oob["b_device"]) & set(oob["a_device"])
     ends = oob[~oob["a_device"].isin(access)]
     homes = ends.groupby("a_device", sort=False)["b_device"].agg(["nunique", "first"])

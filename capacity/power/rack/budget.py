@@ -10,6 +10,7 @@ themselves are judged in capacity.power.rack.breakers, when the failures of the 
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ MOST_TRIALS = 8
 """Plans of the racks after which the search for fewer servers a rack ends: bounds the time of a plan with findings."""
 _LEG_PHASE = {"A": "L1", "B": "L2", "C": "L3"}
 _LEG_LINE = {"A": "L1-L2", "B": "L2-L3", "C": "L3-L1"}
+_OF_END = re.compile("^(pdu|shelf)-")
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def _circuits(
     }
     return pd.DataFrame(
         {
-            "circuit": "cb-" + ends["name"].str.replace("^(pdu|shelf)-", "", regex=True),
+            "circuit": ["cb-" + _OF_END.sub("", name) for name in ends["name"].tolist()],
             "rack": ends["rack"],
             "feed": ends["feed"],
             "pdu": ends["name"],
