@@ -108,6 +108,7 @@ SUPPLY = (
     stages.supply_loads,
     supplied,
     stages.cooling,
+    stages.pue,
 )
 PURCHASE = (stages.dates, stages.site_alone)
 """Stages of the plan, in the order in which sizes are asked for: first the in-band network; then the hall, where cables, which
@@ -208,7 +209,8 @@ def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, .
     if INBAND_SIZES.issuperset(wanted):
         return (INBAND,), LAST
     if max(map(_number, wanted)) <= SOON:
-        return (INBAND, HALL, tuple(unit_places if one is stages.cooling else one for one in SUPPLY)), SOON
+        supply = (unit_places if one is stages.cooling else one for one in SUPPLY if one is not stages.pue)
+        return (INBAND, HALL, tuple(supply)), SOON
     return (INBAND, HALL, SUPPLY, tuple(one for one in PURCHASE if one is not stages.dates)), LAST
 
 

@@ -337,6 +337,11 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     return {"weather": weather, "cooling": cooled}, [*findings, *cooled.findings]
 
 
+def pue(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """The PUE of the planned cooling beside that of the site file."""
+    return {}, mechanical.check_pue(site, built["cooling"].frames["cooling_figures"])
+
+
 def _more_switches(findings: Iterable[Finding]) -> Mapping[str, Any]:
     """What the management network needs, where its ports are too few."""
     return next((way.settings for one in findings if one.id == "OOB-PORTS" for way in one.remedies if way.settings), {})
@@ -433,6 +438,7 @@ STAGES: tuple[Stage, ...] = (
     supply_tree,
     rooms,
     cooling,
+    pue,
     waves,
     dates,
     bill,

@@ -126,7 +126,6 @@ def build(
     found += plant.check_chilled_water(site)
     found += _plant(site, design, losses_kw, figures)
     found += _year(site, design, weather, losses_kw, figures)
-    found += _pue(site, figures)
     found += places.check_far_coolers(site, placed.frame, racks)
     found += _ride_through(site, catalog, design, figures)
     found += options.check_options(site, compared)
@@ -373,9 +372,12 @@ def _year(
     return plant_year.check_hours(site, given, day, design.loads, whole, float(weather.hours.sum()))
 
 
-def _pue(site: Site, figures: _Figures) -> list[Finding]:
-    """What the components add up to, beside the PUE that the site plans its power with."""
-    known = {item: value for item, _, quantity, value, _, _ in figures.rows if quantity == "PUE"}
+def check_pue(site: Site, figures: pd.DataFrame) -> list[Finding]:
+    """What the components add up to (frame `cooling_figures`), beside the PUE that the site plans its power with. Not part of
+    `build`, which does not follow from that PUE.
+    """
+    rows = figures[figures["quantity"] == "PUE"]
+    known = dict(zip(rows["item"].tolist(), rows["value"].tolist(), strict=True))
     return plant.check_pue(site, known["pue"], known.get("year")) if "pue" in known else []
 
 

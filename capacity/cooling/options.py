@@ -30,8 +30,9 @@ def compare(
     distribution of power.
     """
     order = {"air": 0, "hybrid": 1, "liquid": 2}
-    gpu = devices["role"] == "gpu"
-    rack = placements.set_index("device")["rack"].reindex(devices["name"]).to_numpy()
+    gpu = (devices["role"] == "gpu").to_numpy()
+    at = pd.Index(placements["device"]).get_indexer(pd.Index(devices["name"]))
+    rack = np.append(pd.factorize(placements["rack"])[0], -1)[at]
     alike = {
         "power": (*_rest(devices["nameplate_w"] / 1000, gpu, rack), site.rack.power_limit_kw),
         "height": (*_rest(devices["u_height"], gpu, rack), site.rack.height_u),
@@ -47,19 +48,20 @@ def _option(
     site: Site,
     option: CoolingOption,
     devices: pd.DataFrame,
-    rack: npt.NDArray[np.object_],
+    rack: npt.NDArray[np.int64],
     alike: Mapping[str, tuple[float, float, float]],
     one: units.Capacity | None,
     losses_kw: float,
 ) -> dict[str, object]:
-    """The row of one option; `rack` is that of each device, `alike` what all options take of a rack (see `_per_rack`)."""
-    gpu = devices["role"] == "gpu"
+    """The row of one option; `rack` is that of each device as a number, -1 for none, `alike` what all options take of
+    a rack (see `_per_rack`).
+    """
+    gpu = (devices["role"] == "gpu").to_numpy()
     share = devices["air_fraction"].where(~gpu, option.air_fraction)
     air_w = devices["nameplate_w"] * share
     air_kw, it_kw = float(air_w.sum()) / 1000, float(devices["nameplate_w"].sum()) / 1000
     liquid_kw = it_kw - air_kw
-    per_rack = air_w.groupby(rack).sum() / 1000
-    largest = float(per_rack.max())
+    largest = float(_by_rack(air_w.to_numpy(dtype=np.float64), rack).max()) / 1000
     fits = largest <= option.rack_air_kw + 1e-6
     air_of = (*_rest(air_w / 1000, gpu, rack), option.rack_air_kw)
     per, bound = _per_rack(site, {"power": alike["power"], "air": air_of, "height": alike["height"]}, gpu, rack)
@@ -89,16 +91,23 @@ def _option(
     }
 
 
-def _rest(of: "pd.Series[float]", gpu: "pd.Series[bool]", rack: npt.NDArray[np.object_]) -> tuple[float, float]:
+def _by_rack(of: npt.NDArray[np.float64], rack: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Sum of each rack."""
+    return np.bincount(rack[rack >= 0], of[rack >= 0]).astype(np.float64)
+
+
+def _rest(of: pd.Series, gpu: npt.NDArray[np.bool_], rack: npt.NDArray[np.int64]) -> tuple[float, float]:
     """What a GPU server takes, and what all else takes in those racks that hold most servers."""
-    servers = gpu.groupby(rack).sum()
-    fullest = servers.index[servers == servers.max()]
-    rest = of.where(~gpu, 0.0).groupby(rack).sum().reindex(fullest)
-    return float(of[gpu].max()), float(rest.max())
+    values, servers = of.to_numpy(dtype=np.float64), _by_rack(gpu.astype(np.float64), rack)
+    rest = _by_rack(np.where(gpu, 0.0, values), rack)[servers == servers.max()]
+    return float(values[gpu].max()), float(rest.max())
 
 
 def _per_rack(
-    site: Site, taken: Mapping[str, tuple[float, float, float]], gpu: "pd.Series[bool]", rack: npt.NDArray[np.object_]
+    site: Site,
+    taken: Mapping[str, tuple[float, float, float]],
+    gpu: npt.NDArray[np.bool_],
+    rack: npt.NDArray[np.int64],
 ) -> tuple[int, str]:
     """GPU servers that a rack holds and what binds. `taken`: of a server, of all else in its rack, and the limit."""
     most = {
@@ -106,7 +115,7 @@ def _per_rack(
         for name, (each, rest, limit) in taken.items()
     }
     if site.server.system is not None:
-        whole = int(gpu.groupby(rack).sum().max())
+        whole = int(_by_rack(gpu.astype(np.float64), rack).max())
         short = [name for name in ("power", "air") if most[name] + 1e-9 < whole]
         return (0, short[0]) if short else (whole, "system")
     bound = min(most, key=lambda name: most[name])

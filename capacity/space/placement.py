@@ -586,7 +586,8 @@ def rack_totals(racks: pd.DataFrame, devices: pd.DataFrame, placements: pd.DataF
     placed, late = own >= 0, devices["kind"].isin(["pdu", "shelf"]).to_numpy()
 
     def total(column: str, of: npt.NDArray[np.bool_]) -> Floats:
-        return np.bincount(own[of], devices[column].to_numpy(dtype=np.float64)[of], minlength=len(racks))
+        values = devices[column].to_numpy(dtype=np.float64)[of]
+        return np.bincount(own[of], values, minlength=len(racks)).astype(np.float64)
 
     return racks.assign(
         mass_kg=(racks["mass_kg"].to_numpy() + total("mass_kg", placed & late)).round(3),
