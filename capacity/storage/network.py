@@ -6,10 +6,10 @@ of their rate; both directions are alike, so that the figure holds for reads and
 """
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from capacity.storage.load import LINK_EFFICIENCY
@@ -17,8 +17,6 @@ from capacity.storage.sizing import Needs
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.networks import MOST_LINKS_PER_NODE, MOST_SPINES
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,57 +31,67 @@ class Reach:
 def reach(cables: pd.DataFrame, devices: pd.DataFrame) -> Reach | None:
     """The rate that the cables allow; None where GPU servers or storage have no in-band links."""
     ends = cables[cables["fabric"] == "inband"]
-    role = devices.set_index("name")["role"]
-    from_role, to_role = ends["a_device"].map(role), ends["b_device"].map(role)
-    links = pd.DataFrame({"name": ends["a_device"], "leaf": ends["b_device"], "gbps": ends["rate_gbps"]})[
-        to_role == "leaf"
-    ]
-    clients, stores = (_groups(links[from_role[links.index] == wanted]) for wanted in ("gpu", "storage"))
-    if clients.empty or stores.empty:
+    role = dict(zip(devices["name"].tolist(), devices["role"].tolist(), strict=True))
+    links: dict[str, dict[str, list[tuple[str, float]]]] = {"gpu": {}, "storage": {}}
+    up: dict[str, float] = {}
+    for a, b, gbps in zip(*(ends[column].tolist() for column in ("a_device", "b_device", "rate_gbps")), strict=True):
+        if role.get(b) == "leaf" and role.get(a) in links:
+            links[role[a]].setdefault(a, []).append((b, gbps))
+        elif role.get(a) == "leaf" and role.get(b) == "spine":
+            up[a] = up.get(a, 0.0) + gbps
+    clients, stores = _groups(links["gpu"]), _groups(links["storage"])
+    if not clients or not stores:
         return None
-    shared = clients.merge(stores, on="leaf", suffixes=("_c", "_s"))
-    pairs = shared[["group_c", "group_s", "weight_c", "weight_s"]].drop_duplicates(["group_c", "group_s"])
-    common = shared.groupby(["group_c", "group_s"])["leaf"].transform("size").to_numpy()
-    up = ends[(from_role == "leaf") & (to_role == "spine")].groupby("a_device")["rate_gbps"].sum()
     bounds = []
-    for kind, own, other, groups in (("client", "c", "s", clients), ("storage", "s", "c", stores)):
-        near = pairs.groupby(f"group_{own}")[f"weight_{other}"].sum()
-        far = 1 - groups["group"].map(near).fillna(0.0).clip(upper=1.0)
-        spread = groups["weight"] * far / groups["leaves"]
-        direct = (
-            (shared[f"weight_{own}"] * shared[f"weight_{other}"] / common)
-            .groupby([shared[f"group_{own}"], shared["leaf"]])
-            .sum()
-        )
-        keys = pd.MultiIndex.from_frame(groups[["group", "leaf"]])
-        share = spread.to_numpy() + direct.reindex(keys, fill_value=0.0).to_numpy()
-        bounds.append(_least(kind, groups["first"], groups["gbps"].to_numpy(), share))
-        over = spread.groupby(groups["leaf"]).sum()
-        bounds.append(
-            _least("uplink", pd.Series(over.index), up.reindex(over.index, fill_value=0.0).to_numpy(), over.to_numpy())
-        )
+    for kind, own, others in (("client", clients, stores), ("storage", stores, clients)):
+        shares, over = [], dict[str, float]()
+        at_leaf: dict[str, list[_Group]] = {}
+        for other in others:
+            for leaf in other.leaves:
+                at_leaf.setdefault(leaf, []).append(other)
+        for group in own:
+            common = Counter(id(other) for leaf in group.leaves for other in at_leaf.get(leaf, ()))
+            near = {id(other): other.weight for leaf in group.leaves for other in at_leaf.get(leaf, ())}
+            spread = group.weight * (1 - min(math.fsum(near.values()), 1.0)) / len(group.leaves)
+            for leaf, gbps in group.leaves.items():
+                here = at_leaf.get(leaf, ())
+                direct = math.fsum(group.weight * other.weight / common[id(other)] for other in here)
+                shares.append((group.first, gbps, spread + direct))
+                over[leaf] = over.get(leaf, 0.0) + spread
+        bounds.append(_least(kind, shares))
+        bounds.append(_least("uplink", [(leaf, up.get(leaf, 0.0), over[leaf]) for leaf in sorted(over)]))
     return min(bounds, key=lambda bound: bound.gb_s)
 
 
-def _groups(links: pd.DataFrame) -> pd.DataFrame:
-    """A row a group of servers on the same leaves and leaf of theirs: group, leaf, leaves, first server, Gb/s of all their
-    links there, and their share of all servers.
-    """
-    named = links.sort_values(["name", "leaf"], kind="stable")
-    group = named["name"].map(named.groupby("name")["leaf"].agg("|".join))
-    total = named["name"].nunique()
-    grouped = named.assign(group=group).groupby(["group", "leaf"], as_index=False)
-    table = grouped.agg(first=("name", "first"), gbps=("gbps", "sum"), servers=("name", "nunique"))
-    leaves = table.groupby("group")["leaf"].transform("size")
-    return table.assign(leaves=leaves, weight=table["servers"] / max(total, 1)).drop(columns="servers")
+@dataclass
+class _Group:
+    """Servers on the same leaves: the first of them, Gb/s of all their links by leaf, and their share of all servers."""
+
+    first: str
+    leaves: dict[str, float]
+    weight: float
 
 
-def _least(kind: str, names: pd.Series, gbps: Floats, share: Floats) -> Reach:
-    """The bound of the link that is full first; `share` of all traffic crosses each."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.where(share > 1e-12, gbps / 8 * LINK_EFFICIENCY / share, np.inf)
-    at = int(most.argmin())
-    return Reach(float(most[at]), kind, str(names.iloc[at]))
+def _groups(links: Mapping[str, Sequence[tuple[str, float]]]) -> list[_Group]:
+    """Servers by their leaves, in the order of the names of these. `links` of each server: leaf and Gb/s."""
+    members: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(links):
+        members.setdefault(tuple(sorted(leaf for leaf, _ in links[name])), []).append(name)
+    found = []
+    for leaves, names in sorted(members.items()):
+        gbps = dict.fromkeys(leaves, 0.0)
+        for name in names:
+            for leaf, rate in links[name]:
+                gbps[leaf] += rate
+        found.append(_Group(names[0], gbps, len(names) / len(links)))
+    return found
+
+
+def _least(kind: str, shares: Sequence[tuple[str, float, float]]) -> Reach:
+    """The bound of the link that is full first: its end, its Gb/s, and the share of all traffic that crosses it."""
+    most = [gbps / 8 * LINK_EFFICIENCY / share if share > 1e-12 else math.inf for _, gbps, share in shares]
+    at = most.index(min(most))
+    return Reach(most[at], kind, shares[at][0])
 
 
 def check(site: Site, needs: Needs, found: Reach | None) -> list[Finding]:

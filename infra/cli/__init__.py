@@ -5,6 +5,7 @@ nothing. Libraries are imported by the verb that needs them, so that `bringup en
 """
 
 import argparse
+import atexit
 import gc
 import os
 import sys
@@ -31,17 +32,18 @@ ALLOCATIONS_BETWEEN_COLLECTIONS = 500_000
 """Objects made between two runs of the garbage collector. With Python's 700 it takes a tenth of the time of a plan and frees
 almost nothing: classes and modules stay, and frames are freed by their reference counts."""
 
-LIBRARIES = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""What libraries are told by their environment, before they are imported, where the caller says nothing else. OpenBLAS starts a
-thread for each core, which waits for matrices that no plan has and takes a tenth of a second of processor time. pydantic looks
-through all installed packages for plugins, of which a verdict must not depend."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+"""Threads of the library behind NumPy: one where the caller says nothing else, before NumPy is imported. It starts one for each
+core, which wait for matrices that no plan has and take a tenth of a second of processor time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status (see EXIT_CODES)."""
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
-    for name, value in LIBRARIES.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault(BLAS_THREADS, "1")
+    atexit.register(
+        gc.freeze
+    )  # or the collector looks through all libraries and frames once more, for a process that ends
     arguments = parser().parse_args(argv)
     try:
         status: int = arguments.verb(arguments)

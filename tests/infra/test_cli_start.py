@@ -286,3 +286,24 @@ def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> 
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")])
+def test_a_verb_has_one_thread_for_matrices_and_ends_without_looking_through_its_memory(
+    here: Path, given: dict[str, str], threads: str
+) -> None:
+    assert cli.main(NEW) == OK
+    program = (
+        "import atexit, gc, os; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
+        "from infra import cli; cli.main(['explain', 'hall-1/site.yaml', 'rack.servers']); "
+        "print(os.environ['OPENBLAS_NUM_THREADS'], gc.get_freeze_count())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(repo_root()), **given},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-2:] == [f"{threads} 0", "True"]
