@@ -63,7 +63,10 @@ def test_utility_service_carries_the_load(subject: str, plan: Plan) -> Outcome:
     return Outcome(fits, value, f"{wanted:.2f} MVA with growth of {limit}", unit="MVA", limit=limit)
 
 
-@check("S075.computed", inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.server", "site.storage"))
+@check(
+    "S075.computed",
+    inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.room", "site.server", "site.storage"),
+)
 def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -89,7 +92,10 @@ def test_energy_and_demand_of_a_year(subject: str, plan: Plan) -> Outcome:
     )
 
 
-@check("S076.computed", inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.server", "site.storage"))
+@check(
+    "S076.computed",
+    inputs=(*SLICES, "frame.cooling_figures", "frame.racks", "site.room", "site.server", "site.storage"),
+)
 def test_medium_voltage_current_and_fault_level(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
     if electrical is None:
@@ -135,7 +141,7 @@ def test_transformers_carry_their_boards(subject: str, plan: Plan) -> Outcome:
 
 @check(
     "S078.computed",
-    inputs=(*SLICES, "site.storage", "frame.bom", "frame.cooling_figures", "frame.racks", "site.server"),
+    inputs=(*SLICES, "site.storage", "frame.bom", "frame.cooling_figures", "frame.racks", "site.room", "site.server"),
 )
 def test_ups_modules_and_battery(subject: str, plan: Plan) -> Outcome:
     electrical = electrical_of(plan)
