@@ -13,7 +13,10 @@ SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 def rows(plan: Plan) -> dict[tuple[str, str], dict[str, object]]:
     table = fabric_choice.options(plan)
-    return {(row["switch_model"], row["ratio"]): row for row in table.to_dict("records")}  # type: ignore[misc]
+    return {
+        (str(row["switch_model"]), str(row["ratio"])): {str(column): value for column, value in row.items()}
+        for row in table.to_dict("records")
+    }
 
 
 @pytest.mark.parametrize("name", SITES)
