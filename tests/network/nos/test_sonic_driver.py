@@ -134,7 +134,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(sonic):
 def test_a_session_lost_after_the_commit_ends_with_the_earlier_configuration(sonic):
     with switch(sonic) as one:
         one.load(CONFIG)
-        one.commit(1)
+        one.commit(4)
     with switch(sonic) as other, pytest.raises(PushRefused, match="one waits for its confirmation"):
         other.load(CONFIG)
     end = time.monotonic() + 30
