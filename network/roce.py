@@ -181,9 +181,10 @@ def secrets(site: Site) -> str:
     if given.switch.password is not None and system.password:
         wanted["SWITCH_PASSWORD"] = given.switch.password
         commands.insert(0, system.password.format(user=shlex.quote(given.switch.user)))
+    when = "before" if site.fabric.nos == "eos" else "after"  # EOS's file removes the account that it is delivered with
     lines = [
         "#!/bin/sh",
-        f"# Run on each compute switch after {system.file} is in place, with these variables in the environment:",
+        f"# Run on each compute switch {when} {system.file} is in place, with these variables in the environment:",
         *(f"#   {name}  {_on_one_line(reference)}" for name, reference in wanted.items()),
         "# Never run on a device.",
         "set -eu",

@@ -536,18 +536,17 @@ PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
     "S188.measured": _trained,
 }
 """By joined item (evidence.results), the parts of a raw output that nodes have to have signed, each with its node."""
-OF_NODE_FACTS = (
-    *(
-        "S007.applied",
-        "S026.measured",
-        "S027.observed",
-        "S029.measured",
-        "S033.applied",
-        "S148.applied",
-        "S151.applied",
-    ),
-    *("S054.applied", "S054.measured", "S125.applied", "S144.observed"),
+OF_GPUS = (
+    "S007.applied",
+    "S026.measured",
+    "S027.observed",
+    "S029.measured",
+    "S033.applied",
+    "S148.applied",
+    "S151.applied",
 )
+"""Items of FROM_RAW that are about the GPUs of a node."""
+OF_NODE_FACTS = (*OF_GPUS, "S054.applied", "S054.measured", "S125.applied", "S144.observed")
 """Items of FROM_RAW whose raw output is the same answer of a node."""
 OF_THE_WHOLE_NODE = (
     "the limit is a release or a word, judged by rules over the whole answer of the node, and by plan and catalogue"

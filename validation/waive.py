@@ -170,6 +170,8 @@ def refusal(
         return f"there is no finding {waiver.item}. Nearest: {alike}"
     if not waiver.owner.strip() or not waiver.reason.strip():
         return f"{name} needs an owner and a reason"
+    if odd := [what for what, said in _texts(waiver).items() if not said.isprintable()]:
+        return f"{name} has unprintable characters in {' and '.join(odd)}: write one line of text"
     given = waiver.given or now
     if given > now + SKEW:
         return f"{name} is dated in the future ({given:%Y-%m-%d %H:%M %Z})"
@@ -178,6 +180,14 @@ def refusal(
     if (waiver.expires - given).days > MAX_DAYS:
         return f"{name} would last more than {MAX_DAYS} days"
     return _report_refusal(register, waiver, given, asked) if waiver.report else None
+
+
+def _texts(waiver: Waiver) -> dict[str, str]:
+    """What people wrote, by its name: it is shown on screens and pages."""
+    texts = {"subject": waiver.subject, "owner": waiver.owner, "reason": waiver.reason}
+    if waiver.report is not None:
+        texts |= {"instrument": waiver.report.instrument, "unit": waiver.report.unit}
+    return texts
 
 
 def _report_refusal(register: Register, waiver: Waiver, given: datetime, asked: Collection[str] | None) -> str | None:

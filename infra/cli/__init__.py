@@ -41,9 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status (see EXIT_CODES)."""
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
     os.environ.setdefault(BLAS_THREADS, "1")
-    atexit.register(
-        gc.freeze
-    )  # or the collector looks through all libraries and frames once more, for a process that ends
+    # Without it Python's collector looks through all libraries and frames once more at exit: 0.13 to 0.19 s (decision 0337).
+    atexit.register(gc.freeze)
     arguments = parser().parse_args(argv)
     try:
         status: int = arguments.verb(arguments)

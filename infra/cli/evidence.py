@@ -234,7 +234,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
-    from validation.waive import Waiver, WaiverError, asked_of, refusal, waive
+    from validation.waive import APPROVER_ROLE, Waiver, WaiverError, asked_of, refusal, waive
 
     report, content = report_of(arguments)
     plan = planned(arguments.site)
@@ -256,6 +256,12 @@ def run_waive(arguments: argparse.Namespace) -> int:
         store.keep(content)
     waive(store, register, waiver, [key], datetime.now(UTC), known, asked)
     print(f"{waiver.item} {waiver.subject} is waived by {waiver.owner} until {arguments.expires}")
+    approvers, key_id = plan.site.attest.roles.get(APPROVER_ROLE), key.public_key.keyid
+    if approvers is None or key_id not in approvers.keys:
+        print(
+            f"The gate does not count it at go-live: the key {key_id} is not pinned for the role {APPROVER_ROLE}. "
+            f"Fix: add it to attest.roles.{APPROVER_ROLE}.keys, or sign with a key that is there"
+        )
     return OK
 
 

@@ -29,7 +29,7 @@ from validation.evidence.store import Statement
 from validation.facts.node_results import side_by_side
 from validation.facts.storage_acts import canary_sha256
 from validation.freeze import Frozen
-from validation.from_raw import FROM_RAW, Again, computed
+from validation.from_raw import FROM_RAW, OF_GPUS, Again, computed
 from validation.readings import adapter_cables
 from validation.register import Item, Register, site_value
 from validation.runners.slurm_trials import Preemption
@@ -394,15 +394,6 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-OF_GPUS = (
-    "S007.applied",
-    "S026.measured",
-    "S027.observed",
-    "S029.measured",
-    "S033.applied",
-    "S148.applied",
-    "S151.applied",
-)
 THERMAL = {
     "fans": [{"name": "Fan 1", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"}],
     "temperatures": [

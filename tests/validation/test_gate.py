@@ -1,5 +1,6 @@
 """The gate: what closes an item, what does not, and what it says."""
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -40,7 +41,7 @@ from tests.validation.bench import (
 from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation import gate
-from validation.evidence import Contents, Entry, Identity, IntegrityError, Record, Store, begun
+from validation.evidence import Contents, Entry, IntegrityError, Record, Store, begun
 from validation.evidence.store import KeyOwner, Statement
 from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
@@ -407,20 +408,18 @@ def test_equal_parts_of_records_are_judged_alike_as_one_object_or_as_many(
     def one(part: Any) -> Any:
         return objects.setdefault(repr(part), part)
 
-    def with_parts_of(entry: Entry, inputs: dict[str, str], identities: tuple[Identity, ...]) -> Entry:
-        record = dataclasses.replace(entry.record, inputs=inputs, identities=identities)
-        return dataclasses.replace(entry, record=record)
+    def with_equal_parts_as_one_object(entry: Entry) -> Entry:
+        inputs, identities = one(entry.record.inputs), one(entry.record.identities)
+        return dataclasses.replace(
+            entry, record=dataclasses.replace(entry.record, inputs=inputs, identities=identities)
+        )
 
-    many = [
-        with_parts_of(e, dict(e.record.inputs), tuple([*e.record.identities]))  # noqa: C409 - a tuple of its own
-        for e in real_contents.entries
-    ]
-    few = [with_parts_of(e, one(e.record.inputs), one(e.record.identities)) for e in many]
+    many = [dataclasses.replace(e, record=copy.deepcopy(e.record)) for e in real_contents.entries]
+    few = [with_equal_parts_as_one_object(e) for e in many]
     assert len({id(e.record.inputs) for e in few}) < len(few) / 2
     approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
-    later = halves(
-        frozen(checks={}), *approvers, line=5
-    )  # every record of a check is stale then, what people attest is not
+    # after this freeze every record of a check is stale, what people attest is not
+    later = halves(frozen(checks={}), *approvers, line=5)
     for more in ((), later):
         statements = (*real_contents.statements, *more)
         verdicts = [

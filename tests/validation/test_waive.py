@@ -61,6 +61,8 @@ def test_waivers_and_records_share_the_log(register: Register, store: Store, sig
         ("S052.applied", {"subject": "leaf99"}, "S052.applied has no subject leaf99; it has leaf01"),
         ("S052.applied", {"owner": " "}, "needs an owner and a reason"),
         ("S052.applied", {"reason": ""}, "needs an owner and a reason"),
+        ("S052.applied", {"owner": "J. \x1b[2K"}, "has unprintable characters in owner: write one line"),
+        ("S052.applied", {"reason": "late\nGO-LIVE"}, "has unprintable characters in reason"),
         ("S052.applied", {"expires": NOW}, "would have ended on 2027-03-01"),
         ("S052.applied", {"expires": NOW + timedelta(days=400)}, "would last more than 366 days"),
     ],

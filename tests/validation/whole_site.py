@@ -463,7 +463,9 @@ def passwd(user: str, entry: str) -> str:
 
 
 def asked(head: str) -> Any:
-    """What stands before a program (ssh.with_request): its request, or [verb, request] for a subnet manager's host."""
+    """The request that came with a program. Callers send both as one Python text, the request in calls before the program
+    (ssh.with_request). A subnet manager's host gets a verb as well: [verb, request].
+    """
     calls = [
         node.value for node in ast.parse(head).body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ]

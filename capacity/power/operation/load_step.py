@@ -39,10 +39,10 @@ def permitted_kw(electrical: Electrical, elements: pd.DataFrame) -> Floats:
     kind = elements["kind"].to_numpy(dtype=object)
     blocks, sets = electrical.ups_blocks, electrical.generators
     limit = np.zeros(len(elements))
-    needed_kw = elements["limit_kw"].to_numpy(dtype=np.float64)
-    limit[kind == "ups"] = needed_kw[kind == "ups"] / blocks.permitted_load * (blocks.max_step_pct or 0.0) / 100
+    limit_kw = elements["limit_kw"].to_numpy(dtype=np.float64)
+    limit[kind == "ups"] = limit_kw[kind == "ups"] / blocks.permitted_load * (blocks.max_step_pct or 0.0) / 100
     plants = kind == "generators"
-    limit[plants] = needed_kw[plants] * ((sets.max_step_pct if sets else None) or 0.0) / 100
+    limit[plants] = limit_kw[plants] * ((sets.max_step_pct if sets else None) or 0.0) / 100
     return limit
 
 

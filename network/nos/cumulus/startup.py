@@ -69,6 +69,7 @@ def unblocked(text: str) -> dict[str, Any] | None:
     """The tree of lines that `block` has written; None where a line has another form, so that a YAML reader has to look."""
     root: dict[str, Any] = {}
     open_at: dict[int, dict[str, Any]] = {}
+    headings: list[dict[str, Any]] = []
     for line in text.splitlines():
         match = LINE.fullmatch(line)
         if match is None:
@@ -84,6 +85,7 @@ def unblocked(text: str) -> dict[str, Any] | None:
             del open_at[deeper]
         if value is None:
             place[key] = open_at[depth + 2] = {}
+            headings.append(open_at[depth + 2])
         elif value == "{}":
             place[key] = {}
         elif value.startswith('"'):
@@ -92,7 +94,7 @@ def unblocked(text: str) -> dict[str, Any] | None:
             place[key] = int(value) if value.lstrip("-").isdecimal() else value
         if (plain or "").lower() in READ_OTHERWISE or (str(place[key]).lower() in READ_OTHERWISE and value[:1] != '"'):
             return None
-    return root
+    return root if all(headings) else None  # a key without a value is null in YAML
 
 
 def _scalar(value: str | int) -> str:

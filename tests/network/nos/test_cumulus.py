@@ -263,3 +263,15 @@ def test_what_is_written_reads_as_itself(tree):
     text = "\n".join(block(tree))
     assert (yaml.safe_load(text) or {}) == tree
     assert unblocked(text) in (tree, None)
+
+
+def test_a_rendering_is_read_without_a_yaml_library_and_alike(configs):
+    for text in map(render, configs.values()):
+        assert unblocked(text.partition("\n- set:\n")[2]) == yaml.safe_load(text)[1]["set"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a:", "a:\n  b:\nc: 1", "a: 1\na: 2", "a: yes", "a: [1]", "a: 1 # odd", "  a: 1\nb: 2"]
+)
+def test_lines_of_another_form_are_left_to_a_yaml_library(text):
+    assert unblocked(text) is None

@@ -171,6 +171,7 @@ def test_a_site_with_eos_gets_its_files_and_what_they_leave_open(plan):
     made = roce.rendering(plan, PUBLIC_KEY)
     assert {f"{name}.cfg" for name in roce.switches(plan)} < set(made.files)
     assert "snmp-server user ops READERS v3 auth sha $SNMP_AUTH priv aes $SNMP_PRIV" in made.files["secrets.sh"]
+    assert "before startup-config is in place" in made.files["secrets.sh"]
     assert (
         "driver of network OS eos: never run on a device; `bringup switches preview` asks the switches"
         in made.not_covered
