@@ -84,7 +84,7 @@ class Metal:
         self.shut: set[tuple[str, str]] = set()
         self.stuck = False
         """Whether a port that was shut stays so."""
-        self.services = {book[name, "bmc"]: _Service(self, name) for name in self.servers}
+        self.services = {book[name, "bmc"]: Service(self, name) for name in self.servers}
 
     @property
     def servers(self) -> list[str]:
@@ -221,7 +221,7 @@ class Metal:
             self.off.discard(place)
 
 
-class _Service(dict[str, Any]):
+class Service(dict[str, Any]):
     """The Redfish service of one server; its supplies follow the outlets."""
 
     def __init__(self, metal: Metal, name: str) -> None:

@@ -45,7 +45,7 @@ from tests.network.infiniband.fabrics import discovered_text, recorded
 from tests.plans import plan_of
 from tests.validation.bench import public_of, signature
 from tests.validation.modelled_slurm import Cluster
-from tests.validation.test_channels_to_go_live import GATHER, Metal, _Service
+from tests.validation.test_channels_to_go_live import GATHER, Metal, Service
 from validation.checks import test_scheduler
 from validation.checks.test_power import label, planned_outlets
 from validation.evidence.mode import PINNED
@@ -473,7 +473,7 @@ def asked(head: str) -> Any:
     return [*words[1:], json.loads(words[0])] if len(words) > 1 else json.loads(words[0])
 
 
-class _WholeService(_Service):
+class _WholeService(Service):
     """A server's BMC that is set up as the plan has it."""
 
     def __init__(self, metal: Metal, name: str) -> None:
