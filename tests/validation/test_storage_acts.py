@@ -2,8 +2,10 @@
 
 import ast
 import base64
+import errno
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from validation.evidence.results import NAMESPACE, message_of
 from validation.facts import node_results
 from validation.facts import storage_acts as acts
 from validation.facts.storage import clients
+from validation.workloads import storage_write
 
 PHASE = {"began": 0.0, "ended": 1.0}
 WRITTEN = {"size_b": 1 << 20, "own": PHASE, "shared": {"began": 2.0, "ended": 2.5}}
@@ -224,3 +227,20 @@ def test_each_node_signs_the_times_of_its_own_writes(plan, nodes, tmp_path):
     assert "no pinned host key of gpu003" in found.unsigned["gpu003"]
     assert "no signed result" in found.unsigned["gpu004"]
     assert found.configuration == {"run": {"id": "storage-0123abcd", "nonce": "0123abcd" * 4}}
+
+
+def test_a_file_that_another_client_makes_at_the_same_moment_is_written_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seen on GlusterFS: FileExistsError of a call that makes a file and does not ask for a new one."""
+    opened, refusals = os.open, iter([True, True, False])
+
+    def refused(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT and next(refusals):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refused)
+    storage_write.write(tmp_path / "file", 3, 5)
+    assert not list(refusals)
+    assert (tmp_path / "file").stat().st_size == 8

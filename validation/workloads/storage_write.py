@@ -16,6 +16,8 @@ from pathlib import Path
 BLOCK_B = 1024 * 1024
 """Blocks of 1 MiB: what serialisers of checkpoints write."""
 POLL_S = 0.1
+OPEN_BUDGET_S = 10.0
+"""As long as a training waits for a folder that another rank makes."""
 
 
 def meet(folder: Path, phase: str, rank: int, clients: int, budget_s: float) -> None:
@@ -28,10 +30,22 @@ def meet(folder: Path, phase: str, rank: int, clients: int, budget_s: float) -> 
         time.sleep(POLL_S)
 
 
+def opened(path: Path) -> int:
+    """A handle to write with, of a file that this client makes or that another one makes at the same moment."""
+    end = time.monotonic() + OPEN_BUDGET_S
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        except FileExistsError:  # of GlusterFS, without O_EXCL too, until it shows the file of the other client
+            if time.monotonic() > end:
+                raise
+            time.sleep(POLL_S)
+
+
 def write(path: Path, offset_b: int, size_b: int) -> dict[str, float]:
     """Write size_b bytes at an offset and force them to the server; when it began and ended."""
     block = os.urandom(BLOCK_B)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    handle = opened(path)
     try:
         began = time.time()
         for done_b in range(0, size_b, BLOCK_B):
