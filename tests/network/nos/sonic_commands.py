@@ -1,6 +1,7 @@
 """SONiC's commands, scripted, for an sshd of this test: `config`, `show`, `vtysh`, `sudo` and `cat` of what is saved.
 
-They keep a switch's state in a folder: running.json, saved.json, checkpoints, and `fault`, whose words say what goes wrong.
+They keep a switch's state in a folder: running.json, saved.json, checkpoints, and `fault`, whose words say what goes wrong. The
+rollback timer of a push runs out when a test calls `expire`, not by a clock.
 Messages are those of sonic-utilities (config/main.py), as its own tests expect them.
 """
 
@@ -34,6 +35,13 @@ SUDO = """\
 case "$1 $2" in "cat /etc/sonic/config_db.json") exec cat {state}/saved.json ;; esac
 exec "$@"
 """
+SLEEP = """\
+#!/bin/sh
+[ "$1" = {timer_s} ] || exec /bin/sleep "$1"
+until [ -e {state}/expired ]; do /bin/sleep 0.05; done
+"""
+TIMER_S = 3971
+"""Seconds of a push whose timer a test ends: a number that nothing else sleeps for."""
 VTYSH = """\
 #!/bin/sh
 echo '{{"ipv4Unicast": {{"peers": {{"Ethernet8": {{"state": "Established"}}, "Ethernet16": {{"state": "Active"}}}}}}}}'
@@ -45,13 +53,18 @@ def install(folder: Path, running: dict[str, Any]) -> Path:
     state, programs = folder / "switch", folder / "bin"
     for made in (state, programs, folder / "home"):
         made.mkdir()
-    for name, text in (("config", CONFIG), ("show", SHOW), ("sudo", SUDO), ("vtysh", VTYSH)):
-        (programs / name).write_text(text.format(state=state))
+    for name, text in (("config", CONFIG), ("show", SHOW), ("sleep", SLEEP), ("sudo", SUDO), ("vtysh", VTYSH)):
+        (programs / name).write_text(text.format(state=state, timer_s=TIMER_S))
         (programs / name).chmod(0o755)
     for name in ("running.json", "saved.json"):
         (state / name).write_text(json.dumps(running))
     (state / "fault").write_text("")
     return state
+
+
+def expire(state: Path) -> None:
+    """The switch's own timer runs out."""
+    (state / "expired").touch()
 
 
 def environment(folder: Path) -> str:
