@@ -56,6 +56,11 @@ def test_every_switch_of_the_lab_renders_to_its_golden_file(plan):
         ("permit 172.16.0.0/20 ge 32", "permit 172.16.0.0/20 ge 33"),
         ("route-map LOOPBACKS permit", "route-map LOOPBACKS allow"),
         ("transmit-interval 1000", "transmit-interval 1"),
+        ("receive-interval 1000", "receive-interval often"),
+        ("as-path multipath-relax", "as-path multipath-loose"),
+        ("route-map LOOPBACKS in", "route-map LOOPBACKS inward"),
+        ("match ip address prefix-list", "match ip addresses prefix-list"),
+        ("address-family ipv4 unicast", "address-family ipv5 unicast"),
         ("ip route 172.16.0.7/32 172.18.0.1", "ip route 172.16.0.7/40 172.18.0.1"),
     ],
 )
