@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from capacity import stages
@@ -74,7 +75,7 @@ def panel_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[sta
         return {}, []
     where = built["in_racks"], built["placements"], built["circuit_ends"]
     circuits = budget.circuit_loads(site, catalog, *where)
-    return {}, panels.check_places(site, site.electrical, circuits, built["racks"])
+    return {"circuit_loads": circuits}, panels.check_places(site, site.electrical, circuits, built["racks"])
 
 
 def supplied(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
@@ -158,11 +159,14 @@ def _sized(
     standing = load_standing(site)
     groups, last = _needed(wanted)
     for _ in range(MOST_PLANS):
-        more, found = _asked(site, catalog, {"assets": assets, "baseline": standing, "trials": None}, groups, kept)
+        built: stages.Built = {"assets": assets, "baseline": standing, "trials": None}
+        more, found = _asked(site, catalog, built, groups, kept, last)
         if not more or min(map(_number, more)) > last:
             break
         for key in {other for grown in more for other in ANEW.get(grown, ())} - more.keys():
             made.pop(key, None)
+        if min(map(_number, more)) <= SOON:  # what was asked for early may not be needed in another hall
+            made = {key: value for key, value in made.items() if _number(key) <= SOON}
         made |= more
         try:
             site = loading.with_sizes(site, made, catalog)
@@ -216,9 +220,13 @@ def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, .
 
 @frames.with_python_strings
 def _asked(
-    site: Site, catalog: Catalog, built: stages.Built, groups: Iterable[tuple[stages.Stage, ...]], kept: Kept
+    site: Site, catalog: Catalog, built: stages.Built, groups: Iterable[tuple[stages.Stage, ...]], kept: Kept, last: int
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any. And these findings."""
+    """Open sizes that the plan's findings ask to raise, by key: those of the first stage that has any. And these findings.
+
+    Where sizes up to a `last` of ratings are wanted, circuits that their load without the optics is too much for are raised
+    before the supply is planned with them.
+    """
     for group in groups:
         findings: list[Finding] = []
         for stage in group:
@@ -230,8 +238,12 @@ def _asked(
         more = _raised(findings, site)
         for one in findings if supplied in group else ():
             more |= _rung(one, built["supply_loads"].elements, site, more)
+        if panel_places in group and last >= RATINGS and "circuit_loads" in built:
+            ends = built["circuit_ends"]
+            use_of = dict(zip(ends["name"], ends["use"], strict=True))
+            more |= _circuits(site, built["circuit_loads"].assign(worst_phase_a=0.0), use_of, findings)
         if supplied in group:
-            more |= _circuits(site, built, findings)
+            more |= _circuits(site, built["supply_loads"].circuits, built["rack_power"].use_of, findings)
             more |= _store(site, findings)
         if more:
             return _of_stage(more, min(map(_number, more))), findings
@@ -291,13 +303,14 @@ def _rung(one: Finding, elements: pd.DataFrame, site: Site, more: Mapping[str, A
     return ladder.values(first_rung(ladder, rating, max(needed, float(more.get(f"{key}.{rating}", 0))), now))
 
 
-def _circuits(site: Site, built: stages.Built, findings: Iterable[Finding]) -> dict[str, Any]:
+def _circuits(
+    site: Site, circuits: pd.DataFrame, use_of: Mapping[str, str], findings: Iterable[Finding]
+) -> dict[str, Any]:
     """The next breakers, with PDUs that take them, of racks of switches and of storage whose load asks for more; the next PDUs
-    where a bank of outlets asks for more.
+    where a bank of outlets asks for more. `use_of` each PDU is its rack.
     """
-    use_of, circuits = built["rack_power"].use_of, built["supply_loads"].circuits
     more: dict[str, Any] = {}
-    uses = circuits["pdu"].map(dict(use_of))
+    uses = np.array([use_of[name] for name in circuits["pdu"].tolist()], dtype=object)
     overloaded = {use_of.get(one.subject.partition("/")[0]) for one in findings if one.id == "POWER-BANK"}
     for use in RACK_USES[1:]:
         ladder = site.effective.ladders.get(f"power.{use}_circuit")

@@ -56,6 +56,8 @@ class Built(TypedDict, total=False):
     placed: placement.Space
     circuit_ends: pd.DataFrame
     """Rack PDUs and power shelves: where circuits end."""
+    circuit_loads: pd.DataFrame
+    """Circuits with their loads but those of the optics, for the search for sizes alone."""
     devices: pd.DataFrame
     placements: pd.DataFrame
     racks: pd.DataFrame

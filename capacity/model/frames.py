@@ -11,7 +11,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 Columns = Mapping[str, tuple[type, str]]
 P = ParamSpec("P")
@@ -424,11 +423,18 @@ FRAMES: Mapping[str, Columns] = {
     "activities": ACTIVITIES,
     "storage": STORAGE,
 }
-_DTYPES: dict[type, Any] = {
-    str: pd.StringDtype("pyarrow", na_value=np.nan),  # the default of "str", also in `with_python_strings`
-    int: np.dtype("int64"),
-    float: np.dtype("float64"),
-}
+
+
+@functools.cache
+def _dtypes() -> Mapping[type, Any]:
+    """Types of the columns of a plan. Made when a frame is conformed: `bringup explain` has no Arrow, and conforms none."""
+    return {
+        str: pd.StringDtype("pyarrow", na_value=np.nan),  # the default of "str", also in `with_python_strings`
+        int: np.dtype("int64"),
+        float: np.dtype("float64"),
+    }
+
+
 _DECIMALS = 6
 
 
@@ -451,13 +457,13 @@ def conform(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     """`frame` with exactly the columns and types of FRAMES[name] and a default index; KeyError when a column is
     missing.
     """
-    columns = FRAMES[name]
+    columns, dtypes = FRAMES[name], _dtypes()
     absent = [column for column in columns if column not in frame.columns]
     if absent:
         raise KeyError(f"frame {name} lacks {', '.join(absent)}")
-    taken = {column: _typed(frame[column], _DTYPES[kind]) for column, (kind, _) in columns.items()}
+    taken = {column: _typed(frame[column], dtypes[kind]) for column, (kind, _) in columns.items()}
     conformed = pd.DataFrame(taken, index=pd.RangeIndex(len(frame)), copy=False)
-    conformed.columns = pd.Index(list(columns), dtype=_DTYPES[str])
+    conformed.columns = pd.Index(list(columns), dtype=dtypes[str])
     return conformed
 
 
@@ -465,7 +471,9 @@ def _typed(values: pd.Series, dtype: Any) -> Any:
     """The values of a column as an array of `dtype`; text straight to Arrow, in a quarter of the time of `astype`."""
     if values.dtype == dtype:
         return values.array
-    if dtype == _DTYPES[str] and isinstance(values.dtype, pd.StringDtype):
+    if dtype == _dtypes()[str] and isinstance(values.dtype, pd.StringDtype):
+        import pyarrow as pa
+
         return pd.array(pa.array(values.to_numpy(), type=pa.large_string(), from_pandas=True), dtype=dtype)
     return values.astype(dtype).array
 

@@ -179,11 +179,22 @@ def run_explain(arguments: argparse.Namespace) -> int:
     path = tuple(arguments.key.split("."))
     shown = {".".join(map(str, size)) for size in site.effective.sized() if size[: len(path)] == path}
     if shown:
+        if arguments.own_process and not site.accepted:
+            leave_out_arrow()
         from capacity.sizes import complete
 
         site = complete(site, wanted=shown)
     show_explained(standard_console(), explain(site, arguments.key))
     return OK
+
+
+def leave_out_arrow() -> None:
+    """Let pandas come without Arrow in this process, which sizes use for nothing: its import takes a tenth of a second.
+
+    Frames of plans and of accepted states need it (capacity.model.frames.conform), so a process that makes one keeps it.
+    """
+    if "pandas" not in sys.modules:
+        sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]  # Python's way to say that a module is not there
 
 
 def compare_values(reference: str, key: str | None, values: Sequence[str]) -> int:

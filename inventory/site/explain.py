@@ -6,6 +6,7 @@ Pure, but for the program's own source files, which it searches for the readers 
 """
 
 import functools
+import os
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -191,7 +192,8 @@ def readers(path: Path) -> tuple[str, ...]:
     leaf = str(path[-1])
     word = re.escape(leaf) + ("_?" if leaf in ("class",) else "")
     loose = rf"\.{word}\b"
-    near = {name: text for name, text in _sources().items() if f".{leaf}" in text}
+    attribute = f".{leaf}".encode()
+    near = {name: text for name, text in _sources().items() if attribute in text}
     if len(path) > 1:
         found = _naming(rf"\b{re.escape(str(path[-2]))}\w*{loose}", near)
         if found:
@@ -199,14 +201,23 @@ def readers(path: Path) -> tuple[str, ...]:
     return _naming(loose, near)
 
 
-def _naming(pattern: str, sources: Mapping[str, str]) -> tuple[str, ...]:
-    found = re.compile(pattern)
+def _naming(pattern: str, sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    found = re.compile(pattern.encode())
     return tuple(name for name, text in sources.items() if found.search(text))
 
 
 @functools.cache
-def _sources() -> Mapping[str, str]:
+def _sources() -> Mapping[str, bytes]:
+    """Source files of the readers by path; as they stand on disk, because half a thousand of them take longer to decode than
+    to search.
+    """
     root = repo_root()
-    files = sorted(file for folder in READERS for file in (root / folder).rglob("*.py"))
-    files = [file for file in files if not file.name.startswith("test_")]
-    return {str(file.relative_to(root)): file.read_text(encoding="utf-8") for file in files}
+    found: dict[str, bytes] = {}
+    for reader in READERS:
+        for folder, _, names in os.walk(root / reader):
+            for name in names:
+                if name.endswith(".py") and not name.startswith("test_"):
+                    file = os.path.join(folder, name)
+                    with open(file, "rb") as source:
+                        found[os.path.relpath(file, root)] = source.read()
+    return dict(sorted(found.items()))

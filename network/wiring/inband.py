@@ -4,6 +4,8 @@ In: site, catalogue, devices and the cables of an earlier plan. Out: a frame of 
 and their ports.
 """
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -79,23 +81,24 @@ def inband_cables(
         spec.links_per_node,
         held,
     )
+    ends = Counter(links["a_device"].tolist()) + Counter(links["b_device"].tolist())
     for role, model in (("leaf", spec.leaf_model), ("spine", spec.spine_model)):
         limit = catalog.device(model).bringup.data_ports
         names = by_role["inband", role]
-        used = pd.concat([links["a_device"], links["b_device"]]).value_counts().reindex(names)
-        if len(used) and int(used.max()) > limit:
+        used = {name: ends[name] for name in names}
+        if used and max(used.values()) > limit:
             most = catalog.device(spec.spine_model).bringup.data_ports
             more = _leaves_that_fit(site, gpu, count, limit, most) if role == "leaf" else 0
             change = remedy({"inband.leaves": more}) if more else remedy(fix=f"fewer-{_OTHER[role]}")
             findings.append(
                 finding(
                     "INBAND-PORTS",
-                    str(used.idxmax()),
+                    max(used, key=used.__getitem__),
                     limit=float(limit),
                     limit_source=f"catalogue {model} data_ports",
                     words={"model": model},
                     remedies=[change, remedy(fix=f"larger-{role}")],
-                    more_numbers={"ports": int(used.max())},
+                    more_numbers={"ports": max(used.values())},
                 )
             )
     if held is None:

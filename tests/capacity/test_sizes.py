@@ -14,7 +14,9 @@ from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan
 from capacity.sizes import complete, first_rung, load_site
+from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
+from inventory.findings import Finding
 from inventory.paths import catalog_dir
 from inventory.site import Site, SiteError, loading, parse_site
 from inventory.site.explain import origin_of
@@ -312,6 +314,21 @@ def circuits_of(text: str) -> tuple[Any, ...]:
 def test_racks_of_switches_and_storage_have_the_lightest_circuits_that_carry_them() -> None:
     large, light = (60, "rack-pdu-60a-415v"), (30, "rack-pdu-30a-415v")
     assert circuits_of("") == (large, light, (20, "rack-pdu-30a-415v"))
+
+
+def test_circuits_of_switches_are_as_large_as_their_load_before_a_supply_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+
+    def rack_power(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
+        seen.append(site.power.circuit("network_circuit").breaker_a)
+        return stages.rack_power(site, catalog, built)
+
+    with_eye = tuple(rack_power if one is stages.rack_power else one for one in sized.SUPPLY)
+    monkeypatch.setattr(sized, "SUPPLY", with_eye)
+    complete(parse_site(text_of("h100")))
+    assert set(seen) == {30}
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,23 @@ def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> 
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_process_that_explains_a_size_does_without_arrow(here: Path) -> None:
+    assert cli.main(NEW) == OK
+    program = (
+        "import sys; from infra import cli; sys.argv = ['bringup', 'explain', 'hall-1/site.yaml', 'inband.leaves']; "
+        "status = cli.main(); print(status, 'pandas' in sys.modules, sys.modules['pyarrow'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(repo_root())},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == f"{OK} True None"
+
+
 @pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")])
 def test_a_verb_has_one_thread_for_matrices_and_ends_without_looking_through_its_memory(
     here: Path, given: dict[str, str], threads: str

@@ -221,26 +221,26 @@ def _circuits(
     normal, lost = distribution.circuit_loads_kw(cord, fed_w, lost_w, ends[profile].to_numpy(dtype=np.float64))
     own = pd.Index(power.feeds).get_indexer(pd.Index(ends["feed"]))
     lost[np.arange(len(ends)), own] = 0.0
-    keys = ends["circuit_key"].astype(object)
-    specs = {key: power.circuit(key) for key in keys.unique()}
-    usable = {
-        key: circuits.usable_kw(spec.breaker_a, power.voltage_v, power.derating, spec.phases, power.power_factor)
-        for key, spec in specs.items()
-    }
+    kind, keys = pd.factorize(ends["circuit_key"].to_numpy(dtype=object))
+    specs = [power.circuit(key) for key in keys.tolist()]
+    usable_kw = [
+        circuits.usable_kw(one.breaker_a, power.voltage_v, power.derating, one.phases, power.power_factor)
+        for one in specs
+    ]
     return pd.DataFrame(
         {
             "circuit": ["cb-" + _OF_END.sub("", name) for name in ends["name"].tolist()],
             "rack": ends["rack"],
             "feed": ends["feed"],
             "pdu": ends["name"],
-            "breaker_a": keys.map({key: spec.breaker_a for key, spec in specs.items()}).astype(np.float64),
+            "breaker_a": np.array([one.breaker_a for one in specs], dtype=np.float64)[kind],
             "voltage_v": power.voltage_v,
-            "phases": keys.map({key: spec.phases for key, spec in specs.items()}).astype(np.int64),
-            "usable_kw": keys.map(usable).astype(np.float64).round(6),
+            "phases": np.array([one.phases for one in specs], dtype=np.int64)[kind],
+            "usable_kw": np.array(usable_kw, dtype=np.float64)[kind].round(6),
             "load_kw": normal.round(6),
             "worst_kw": np.maximum(lost.max(axis=1), normal).round(6),
             "worst_case": _state_names(site, np.column_stack([normal, lost])),
-            "circuit_of": keys,
+            "circuit_of": keys[kind],
         }
     )
 

@@ -15,6 +15,7 @@ phases after the loss of a feed as well. Equal racks are solved once.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +129,7 @@ def cords(
     inlet = np.array([inlets.get(model, "") for model in fed["model"]], dtype=object)
     offset = np.zeros(len(fed), dtype=np.int64)
     rest = np.flatnonzero(~np.isin(role, list(splits)))
-    offset[rest] = pd.Series(rest).groupby([rack_of[rest], inlet[rest]]).cumcount().to_numpy()
+    offset[rest] = _turns(rack_of[rest], inlet[rest])
     feed = (offset[load] + psu) % len(feeds)
     for name, split in splits.items():
         sequence = np.array(feed_sequence(split, feeds) or [0], dtype=np.int64)
@@ -145,7 +146,7 @@ def cords(
     pdu_racks = pdus["rack"].drop_duplicates()
     per_feed = len(pdus) // max(len(pdu_racks) * len(feeds), 1)
     rack_code = pd.Index(pdu_racks).get_indexer(pd.Index(rack))
-    turn = pd.Series(np.arange(len(load))).groupby([rack_code, feed]).cumcount().to_numpy() % max(per_feed, 1)
+    turn = _turns(rack_code, feed) % max(per_feed, 1)
     end = (rack_code * len(feeds) + feed) * per_feed + turn
     shelf = (role == BUSBAR)[load]
     end[shelf] = len(pdus) + np.arange(int(shelf.sum()))
@@ -162,6 +163,16 @@ def cords(
         }
     )
     return Cords(frame, 1.0 / count[load], after)
+
+
+def _turns(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Ints:
+    """How many entries before each one have both of its values."""
+    code = pd.factorize(first)[0] * (len(second) + 1) + pd.factorize(second)[0]
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    turns = np.empty(len(code), dtype=np.int64)
+    turns[order] = np.arange(len(code)) - np.repeat(starts, np.diff(starts, append=len(code)))
+    return turns
 
 
 def assign_outlets(

@@ -29,13 +29,16 @@ def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way
     Circuits are judged in capacity.power.rack.breakers.
     """
     found = []
-    for kind, alike in elements[elements["kind"] != "circuit"].groupby("kind", sort=False):
-        over = alike[(alike["worst_kw"] > alike["limit_kw"] + 1e-6) & (alike["limit_kw"] > 0)]
+    kinds = elements["kind"].to_numpy(dtype=object)
+    worst_kw, limit_kw = (elements[name].to_numpy(dtype=np.float64) for name in ("worst_kw", "limit_kw"))
+    too_much = (worst_kw > limit_kw + 1e-6) & (limit_kw > 0) & (kinds != "circuit")
+    for kind in dict.fromkeys(kinds.tolist()) if too_much.any() else ():
+        over = elements[too_much & (kinds == kind)]
         if over.empty:
             continue
         worst = top_row(over, over["worst_kw"] / over["limit_kw"])
         key, err = ("POWER-UPS-REDUNDANCY", "ERR-45") if kind == "ups" else ("POWER-ELEMENT", None)
-        if way := ways.get(str(kind)):
+        if way := ways.get(kind):
             found.append(_check_installed(key, err, worst, len(over), way))
             continue
         needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
@@ -86,9 +89,12 @@ def check_mains(site: Site, electrical: Electrical, elements: pd.DataFrame, betw
     alone. Fewer circuits to a panel are enough for sure when its fullest line fits with all of them at their worst on it.
     """
     found = []
-    circuits = elements[elements["kind"] == "circuit"]
+    kinds = elements["kind"].to_numpy(dtype=object)
+    circuits = elements[kinds == "circuit"]
     for kind in MAINS:
-        alike = elements[elements["kind"] == kind]
+        alike = elements[kinds == kind]
+        if alike.empty:
+            continue
         worth = altitude.factor(site, "low_voltage" if kind == "panel" else "transformer")
         limit = line_limit_a(alike, site.power.derating) * worth
         over = alike.assign(limit_a=limit)[
