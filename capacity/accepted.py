@@ -22,7 +22,7 @@ import pandas as pd
 
 from capacity.model import Plan, frames
 from inventory.findings import Finding, finding, remedy
-from inventory.paths import write_file
+from inventory.paths import read_file, write_file
 from inventory.site import Site, SiteError, accepted, messages
 from inventory.site.accepted import FOLDER, FORMAT, MANIFEST, VALUES, WAY_OUT, AcceptedError, AcceptedValue
 from inventory.site.explain import origin_of
@@ -42,6 +42,8 @@ TRUNKS = ("leaf-spine", "spine-core")
 """Stages of cables that are laid anew where a tier gets more switches."""
 MAX_BYTES = 500_000_000
 """Largest file that is read. A cable takes 52 bytes (16 DGX H100), and 1,000,000 GPUs have 3.6 million cables (docs/speed.md)."""
+MAX_MANIFEST = 1 << 20
+"""A manifest has a name and a hash of each file, under a kilobyte."""
 SHOWN = 3
 PLUG_H = 0.25
 """Hours to plug or unplug one end of a cable, with the way there and the label: a rule of this suite, not confirmed."""
@@ -123,9 +125,7 @@ def _standing(folder: Path) -> Standing:
     for name in (VALUES, *(f"{frame}.csv" for frame in COLUMNS)):
         path = folder / name
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise AcceptedError(f"{path}: larger than {MAX_BYTES:,} bytes; {WAY_OUT}")
-            texts[name] = path.read_bytes()
+            texts[name] = read_file(path, MAX_BYTES)
         except OSError as error:
             raise AcceptedError(f"{path}: cannot be read: {error.strerror}; {WAY_OUT}") from None
         if hashlib.sha256(texts[name]).hexdigest() != head["sha256"].get(name):
@@ -138,7 +138,7 @@ def _standing(folder: Path) -> Standing:
 
 def _manifest(path: Path) -> dict[str, Any]:
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head = json.loads(read_file(path, MAX_MANIFEST))
         if not isinstance(head, dict) or not isinstance(head["sha256"], dict):
             raise TypeError("no manifest")
         if not isinstance(head["format"], int) or head["format"] > FORMAT:
@@ -147,7 +147,9 @@ def _manifest(path: Path) -> dict[str, Any]:
             )
         if head["hash"] != digest_of(head["sha256"]):
             raise AcceptedError(f"{path}: its hash is not that of the files it names; {WAY_OUT}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise AcceptedError(f"{path}: cannot be read: {error.strerror}; {WAY_OUT}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AcceptedError(f"{path}: cannot be read: {error!r}; {WAY_OUT}") from None
     return head
 

@@ -1,14 +1,18 @@
-"""Where things are: the clone, a site's folder, and the git-ignored output folder of a site; and how files are written.
+"""Where things are: the clone, a site's folder, and the git-ignored output folder of a site; and how files are read and written.
 
-Nothing here reads a file, and only `write_file` creates one.
+`read_file` and `open_file` are for files that people hand in: regular ones of a bounded size. Only `write_file` creates a file.
 """
 
+import errno
 import os
 import secrets
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 SITE_FILE = "site.yaml"
+MAX_TABLE = 1 << 30
+"""Bytes of a list that somebody hands in. A GPU takes about 100 in gpus.csv: a choice of ours, for ten million of them."""
 
 
 def repo_root() -> Path:
@@ -40,6 +44,29 @@ def var_dir(site_name: str, out: Path | None = None) -> Path:
         return out
     base = os.environ.get("BRINGUP_VAR")
     return (Path(base) if base else repo_root() / "var") / site_name
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, opened for reading; links are followed.
+
+    An OSError names what a pipe, a device or a folder is not. A pipe is not waited for.
+    """
+    found = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return os.fdopen(found, "rb")
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """All of a regular file of at most ``limit`` bytes; OSError, which names the path, for anything else."""
+    with open_file(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > limit:
+            raise OSError(errno.EFBIG, f"{size:,} bytes, more than the {limit:,} that are read", str(path))
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"more than the {limit:,} bytes that are read", str(path))
+    return data
 
 
 def write_file(path: Path, data: str | bytes, *, durable: bool = False) -> Path:

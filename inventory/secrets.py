@@ -13,8 +13,12 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from inventory.paths import open_file, read_file
+
 SCHEMES = ("env", "file", "vault")
 VAULT_BUDGET_S = 15.0
+MAX_SECRET = 1 << 20
+"""Bytes of a secret's file: a key has a few thousand."""
 
 
 class SecretError(Exception):
@@ -51,7 +55,7 @@ def site_path(text: str, base: Path) -> Path:
 def readable(path: Path, key: str) -> Path:
     """``path`` if it is a file that can be read; SecretError, which names the site key and the path, if not."""
     try:
-        with path.open("rb"):
+        with open_file(path):
             return path
     except OSError as error:
         raise SecretError(
@@ -82,7 +86,7 @@ def resolve(reference: str, base: Path) -> SecretStr:
 
 def _read(path: Path, reference: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file(path, MAX_SECRET).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SecretError(f"{reference}: cannot read {path}: {reason}") from None

@@ -17,9 +17,10 @@ from typing import Any
 
 import yaml
 
-from inventory.paths import repo_root, write_file
+from inventory.paths import read_file, repo_root, write_file
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_BYTES = 64 << 20
 FORM = 1
 """Form of what is kept; another number makes what was kept before count no longer."""
 
@@ -50,4 +51,4 @@ def kept_at(path: Path) -> Path:
 
 
 def _read(path: Path) -> Any:
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
+    return yaml.load(read_file(path, MAX_BYTES).decode("utf-8"), Loader=LOADER)

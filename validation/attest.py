@@ -19,7 +19,7 @@ from rich.console import Console
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
-from inventory.paths import write_file
+from inventory.paths import read_file, write_file
 from inventory.site import Site
 from network.drivers.errors import one_line, printable
 from validation.approvals import Approved
@@ -328,7 +328,7 @@ def _attested(register: Register, item_id: str) -> Item:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        form = yaml.safe_load(read_file(path, strict.MAX_SMALL).decode("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise AttestError(f"{path}: cannot be read: {error}") from None
     if not isinstance(form, dict):
@@ -365,7 +365,7 @@ def _attachments(
     found = []
     for name in form.get(ATTACHMENTS) or ():
         try:
-            data = (form_path.parent / str(name)).read_bytes()
+            data = read_file(form_path.parent / str(name), strict.MAX_RAW)
         except OSError as error:
             faults.append(f"attachment {name} cannot be read: {error.strerror}")
             continue

@@ -24,7 +24,7 @@ from typing import Any
 from securesystemslib.signer import CryptoSigner
 
 from inventory.catalog import read_yaml
-from inventory.paths import repo_root
+from inventory.paths import read_file, repo_root
 from inventory.site import Site
 from inventory.site.accepted import FOLDER
 from network.drivers.errors import one_line, printable
@@ -218,7 +218,7 @@ def _catalogue(site: Site) -> dict[str, str]:
         if slug not in seen:
             seen.add(slug)
             path = paths[slug]
-            found[_shown(path, site)] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[_shown(path, site)] = hashlib.sha256(read_file(path, strict.MAX_SMALL)).hexdigest()
             waiting += [text for text in _texts(read_yaml(path)) if text in paths]
     return found
 

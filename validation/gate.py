@@ -101,7 +101,7 @@ def run(
     if why:
         notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
     verdict = replace(verdict, notices=notices)
-    data = verdict_json(verdict)
+    data = verdict_json(verdict, load_register())
     html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from network.drivers.errors import printable
 from validation import training_picture
+from validation.next_steps import todo, who_and_what
 from validation.register import Register
 from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
 
@@ -43,6 +44,7 @@ OPEN_FIRST: tuple[Status, ...] = tuple(
     status for status in WORST_FIRST if status not in ("pass", "not_applicable", "not_exercised")
 )
 SHOWN_REASONS = 12
+SHOWN_TODO = 6
 
 
 def print_verdict(verdict: Verdict, register: Register, console: Console, *, page: Path | None = None) -> None:
@@ -57,6 +59,9 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
         console.print(f"note: {printable(notice)}", style="yellow", markup=False, highlight=False)
     for reason in verdict.reasons[:SHOWN_REASONS]:
         console.print(f"  - {printable(reason)}", markup=False, highlight=False)
+    for one in todo(verdict, register):
+        line = f"{one.who}: {one.what} ({_few(one.items)})"
+        console.print(f"  > {line}", markup=False, highlight=False)
     if verdict.no_check:
         lacking = missing(verdict)
         split = f"missing: {len(lacking['no_check'])} have no check yet, {len(lacking['evidence'])} lack only their evidence"
@@ -65,6 +70,15 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
     console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _few(items: Sequence[str]) -> str:
+    """The first of many items, and how many there are."""
+    return (
+        ", ".join(items)
+        if len(items) <= SHOWN_TODO
+        else f"{', '.join(items[:SHOWN_TODO])} and {len(items) - SHOWN_TODO} more"
+    )
 
 
 def _headline(verdict: Verdict) -> str:
@@ -129,7 +143,7 @@ def not_exercised(verdict: Verdict) -> dict[str, list[str]]:
     return dict(sorted(reasons.items(), key=lambda pair: -len(pair[1])))
 
 
-def as_json(verdict: Verdict) -> dict[str, Any]:
+def as_json(verdict: Verdict, register: Register) -> dict[str, Any]:
     """The verdict as plain data. A rehearsal says so in ``verdict`` and in ``rehearsal``."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -148,6 +162,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "items": [_item_json(item) for item in verdict.items],
         "not_exercised": not_exercised(verdict),
         "missing": missing(verdict),
+        "todo": [{"who": one.who, "what": one.what, "items": list(one.items)} for one in todo(verdict, register)],
         "fewer_channels": [
             {"devices": list(names), "because": one.because, "proof": one.proof, "items": list(one.items)}
             for one, names in verdict.fewer_channels
@@ -212,6 +227,9 @@ def render_page(verdict: Verdict, register: Register, story: Mapping[str, Any] |
         order=[status for status in WORST_FIRST if status in verdict.counts],
         not_exercised=not_exercised(verdict),
         missing=missing(verdict) if verdict.no_check else None,
+        todo=todo(verdict, register),
+        who={item.item: acts[0] for item in verdict.items if (acts := who_and_what(item, register, verdict))},
+        shown_todo=SHOWN_TODO,
         shown_subjects=SHOWN_SUBJECTS,
         shown_devices=SHOWN_DEVICES,
         shown_open=SHOWN_OPEN,

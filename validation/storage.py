@@ -180,7 +180,8 @@ def link_faults(plan: Plan, name: str, data: Mapping[str, Any]) -> list[str]:
         ),
         *([f"listens at {', '.join(open_to)}, outside {loopbacks}"] if open_to else []),
         *([f"clients come from {', '.join(strangers)}, outside {loopbacks}"] if strangers else []),
-        *(["no storage daemon listens"] if server and not server.get("listening") else []),
+        *(["no storage daemon listens"] if "error" not in seen and not server.get("listening") else []),
+        *(["it does not say from where its clients come"] if "error" not in seen and "clients" not in server else []),
     ]
 
 

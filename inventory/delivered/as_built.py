@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from inventory.delivered.assets import table
+from inventory.delivered.assets import table, text_of
 from inventory.site import Site
 
 AS_BUILT_FILE = "as_built.csv"
@@ -26,7 +26,7 @@ def load_as_built(site: Site) -> pd.DataFrame:
     or serial that is there twice.
     """
     path = site.dir / AS_BUILT_FILE
-    text = path.read_text(encoding="utf-8") if path.exists() else ",".join(COLUMNS) + "\n"
+    text = text_of(path) if path.exists() else ",".join(COLUMNS) + "\n"
     return parse_as_built(text, path)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from inventory.paths import MAX_TABLE, read_file
 from inventory.site import Site
 
 ASSETS_FILE = "assets.csv"
@@ -43,12 +44,24 @@ def load_assets(site: Site) -> pd.DataFrame:
     path = site.dir / ASSETS_FILE
     if not path.exists():
         return pd.DataFrame(columns=list(COLUMNS), dtype=str).set_index("device")
-    return parse_assets(path.read_text(encoding="utf-8"), path)
+    return parse_assets(text_of(path), path)
 
 
 def parse_assets(text: str, path: Path = Path(ASSETS_FILE)) -> pd.DataFrame:
     """The frame of ``load_assets`` from CSV text; ``path`` is only named in messages."""
     return table(text, path, COLUMNS, _problems).set_index("device")
+
+
+def text_of(path: Path) -> str:
+    """A list of the site's folder as text. OSError for what is no regular file, AssetError for what is no UTF-8."""
+    data = read_file(path, MAX_TABLE)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise AssetError(
+            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        ) from None
 
 
 def table(text: str, path: Path, columns: tuple[str, ...], judge: Judge) -> pd.DataFrame:

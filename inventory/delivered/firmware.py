@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator
 
+from inventory.paths import open_file, read_file
 from inventory.site import Site, messages, yaml_source
 from inventory.site.loading import shown_path
 from inventory.site.values import Section
@@ -47,7 +48,7 @@ class Image(Section):
         """What is wrong with the file, '' for one with the stated hash."""
         digest = hashlib.sha256()
         try:
-            with self.path.open("rb") as stream:
+            with open_file(self.path) as stream:
                 while piece := stream.read(READ_BYTES):
                     digest.update(piece)
         except OSError as error:
@@ -173,7 +174,7 @@ def load_bundles(site: Site) -> dict[str, Bundle]:
 def bundle_hashes(site: Site) -> dict[str, str]:
     """SHA-256 of each bundle's file, by its name."""
     return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        path.name: hashlib.sha256(read_file(path, MAX_BYTES)).hexdigest()
         for path in sorted((site.dir / FIRMWARE_DIR).glob("*.yaml"))
     }
 
@@ -182,15 +183,12 @@ def read_bundle(path: Path, site: Site) -> Bundle:
     """One bundle. BundleError for a file that is none, or of a model that the site does not have."""
     shown = shown_path(path)
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_file(path, MAX_BYTES)
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise BundleError(messages.render(shown, [messages.unreadable(error.strerror or str(error))])) from None
     except UnicodeDecodeError as error:
         raise BundleError(messages.render(shown, [messages.not_utf8(raw, error)])) from None
-    if len(raw) > MAX_BYTES:
-        raise BundleError(messages.render(shown, [messages.unreadable(f"more than {MAX_BYTES} bytes")]))
     document = yaml_source.parse(text)
     problems = list(document.problems) or list(_not_a_bundle(document.value))
     bundle = None

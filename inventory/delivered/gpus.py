@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from inventory.delivered.assets import table
+from inventory.delivered.assets import table, text_of
 from inventory.site import Site
 
 GPUS_FILE = "gpus.csv"
@@ -30,7 +30,7 @@ def load_gpus(site: Site) -> pd.DataFrame:
     path = site.dir / GPUS_FILE
     if not path.exists():
         return pd.DataFrame(columns=list(GPU_COLUMNS), dtype=str)
-    return parse_gpus(path.read_text(encoding="utf-8"), path)
+    return parse_gpus(text_of(path), path)
 
 
 def parse_gpus(text: str, path: Path = Path(GPUS_FILE)) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
+from inventory.paths import read_file
 from inventory.site.references import tupled
 from inventory.site.yaml_source import Path
 
@@ -86,9 +87,9 @@ def read(folder: FilePath) -> dict[Path, AcceptedValue]:
     if not path.parent.exists():
         return {}
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise AcceptedError(f"{path}: larger than {MAX_BYTES:,} bytes, so no file of accepted values; {WAY_OUT}")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path, MAX_BYTES).decode("utf-8")
+    except OSError as error:
+        raise AcceptedError(f"{path}: cannot be read: {error.strerror}; {WAY_OUT}") from None
+    except UnicodeDecodeError as error:
         raise AcceptedError(f"{path}: cannot be read: {error}; {WAY_OUT}") from None
     return parsed(text.splitlines(), str(path))

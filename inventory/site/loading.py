@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from inventory.catalog import CONNECTORS, Catalog, load_catalog, site_catalog
-from inventory.paths import SITE_FILE, site_dir, sites_dir
+from inventory.paths import SITE_FILE, read_file, site_dir, sites_dir
 from inventory.site import accepted, effective, messages, needs, yaml_source
 from inventory.site.accepted import AcceptedValue
 from inventory.site.effective import Effective, Unsized
@@ -129,11 +129,9 @@ def load_site(name_or_path: str | Path) -> Site:
     path = find_site(name_or_path)
     shown = shown_path(path)
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, MAX_BYTES)
     except OSError as error:
         raise SiteError(shown, [messages.unreadable(error.strerror or str(error))]) from None
-    if len(raw) > MAX_BYTES:
-        raise SiteError(shown, [messages.unreadable(f"{len(raw)} bytes, more than the {MAX_BYTES} of any site file")])
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,8 @@
 """The accepted state: what stands keeps its names, places, addresses and ports, and what is otherwise is said."""
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from capacity.model import Plan
 from capacity.outputs.documents.installation import transceivers
 from capacity.sizes import load_site, planned
 from inventory.site import Site, SiteError
+from inventory.site.accepted import AcceptedError
+from inventory.site.accepted import read as read_values
 from inventory.site.needs import credentials_missing
 from inventory.site.new import Wanted, site_text
 from tests.findings import only, values
@@ -323,3 +327,39 @@ def test_a_broken_state_is_refused_with_place_and_way_out(tmp_path: Path, name: 
     assert says in text
     assert name in text
     assert "accept anew with `bringup accept`" in text or "use a newer version" in text
+
+
+@pytest.fixture(scope="module")
+def standing_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A small site whose plan was accepted."""
+    path = site_file(tmp_path_factory.mktemp("standing"), 1)
+    accept(path)
+    return load_site(path)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "values.jsonl", "devices.csv", "cables.csv"])
+@pytest.mark.parametrize("odd", ["pipe", "three GiB", "folder"])
+def test_a_file_of_the_accepted_state_that_cannot_be_read_is_named(
+    standing_site: Site, tmp_path: Path, name: str, odd: str
+) -> None:
+    """Planning and freezing read each of them: a pipe made them wait for ever."""
+    shutil.copytree(standing_site.dir, tmp_path, dirs_exist_ok=True)
+    place = tmp_path / "accepted" / name
+    place.unlink()
+    if odd == "pipe":
+        os.mkfifo(place)
+    elif odd == "folder":
+        place.mkdir()
+    else:
+        with place.open("wb") as file:
+            file.truncate(3 << 30)
+    moved = standing_site.model_copy()
+    moved._path = tmp_path / "site.yaml"
+    with pytest.raises(SiteError) as error:
+        load_standing(moved)
+    said = " ".join(str(error.value).split())
+    assert f"{name}: cannot be read: " in said
+    assert "no regular file" in said or "bytes, more than the" in said
+    if name == "values.jsonl":
+        with pytest.raises(AcceptedError, match=rf"{name}: cannot be read"):
+            read_values(tmp_path)

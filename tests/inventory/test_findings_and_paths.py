@@ -1,6 +1,7 @@
 """Findings are immutable plain data; output folders follow the documented order."""
 
 import json
+import os
 import pickle
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inventory.findings import Finding
-from inventory.paths import repo_root, var_dir, write_file
+from inventory.paths import open_file, read_file, repo_root, var_dir, write_file
 
 LOSS = Finding(
     "POWER-FEED-LOSS", "error", "r01/A", "feed A overloads when B is lost", {"load_kw": 40.8}, 34.5, "circuit", "ERR-05"
@@ -69,3 +70,25 @@ def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path: Path) -> None
     assert (tmp_path / "real").read_text() == "new"
     write_file(Path("/dev/null"), "x")
     assert Path("/dev/null").is_char_device()
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe that nobody writes to is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    for odd in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="no regular file") as error:
+            read_file(odd, 100)
+        assert error.value.filename == str(odd)
+    with pytest.raises(OSError, match="no regular file|directory"):
+        open_file(tmp_path)
+    (tmp_path / "list").write_bytes(b"a,b\n")
+    (tmp_path / "link").symlink_to("list")
+    assert read_file(tmp_path / "link", 4) == b"a,b\n"
+
+
+def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(OSError, match="3,221,225,472 bytes, more than the 100 that are read"):
+        read_file(path, 100)

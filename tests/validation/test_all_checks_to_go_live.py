@@ -4,8 +4,10 @@ tests/validation/whole_site.py answers below the drivers. What is not in the run
 """
 
 import dataclasses
+import functools
+import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from securesystemslib.signer import CryptoSigner
 from inventory.delivered.assets import asset_aliases
 from inventory.paths import repo_root
 from inventory.site import Site
+from inventory.site.sections.acceptance import AttestRole
 from tests.validation import whole_site
-from tests.validation.test_channels_to_go_live import attach, judged, pinning, statuses, who_freezes
+from tests.validation.test_channels_to_go_live import attach, judged, parts, pinning, statuses, who_freezes
 from validation import freeze, gate, plugin
 from validation.check import check_of
 from validation.evidence import Entry
-from validation.evidence.store import Store
+from validation.evidence.channels import Channel, _rules
+from validation.evidence.store import Contents, Store
 from validation.from_raw import Reader
 from validation.program import checked_items
 from validation.register import Register
@@ -33,13 +37,11 @@ LISTED: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "dat
 NOT_RUN: dict[str, str] = LISTED["not_run"]
 ELSEWHERE: dict[str, str] = LISTED["not_on_this_site"]
 FEWER: dict[str, dict[str, str]] = LISTED["fewer_subjects"]
-BATCHES = 6
-"""So many judgements leave each item out once."""
 
 
 @dataclasses.dataclass
 class Went:
-    """The run of all checks, and what the gate says of it."""
+    """The run of all checks, and what the gate says of it. The log is read once, and judged again as often as a test asks."""
 
     site: Site
     register: Register
@@ -47,6 +49,49 @@ class Went:
     store: Store
     status: int
     said: dict[str, Any]
+
+    @functools.cached_property
+    def contents(self) -> Contents:
+        return self.store.verify()
+
+    @functools.cached_property
+    def reader(self) -> Reader:
+        return Reader(dataclasses.replace(self.devices.plan, site=self.site), self.store.path)
+
+    @functools.cached_property
+    def host_keys(self) -> Mapping[str, frozenset[str]]:
+        return gate.pinned_host_keys(self.reader.plan)
+
+    @functools.cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """The kind of each device of the plan."""
+        devices = self.reader.plan.devices
+        return dict(zip(devices["name"], devices["kind"], strict=True))
+
+    def judge(
+        self,
+        entries: Iterable[Entry] | None = None,
+        *,
+        contents: Contents | None = None,
+        site: Site | None = None,
+        host_keys: Mapping[str, frozenset[str]] | None = None,
+        reader: Reader | None = None,
+    ) -> Verdict:
+        """The verdict on other entries, keys or another site file than those of the run."""
+        contents = contents or self.contents
+        if entries is not None:
+            contents = dataclasses.replace(contents, entries=tuple(entries))
+        plan = dataclasses.replace(self.reader.plan, site=site or self.site)
+        return gate.judge(
+            self.register,
+            plan,
+            contents,
+            [],
+            datetime.now(UTC),
+            asset_ids=asset_aliases(self.devices.assets, plan.gpus),
+            host_keys=self.host_keys if host_keys is None else host_keys,
+            from_raw=reader or self.reader,
+        )
 
 
 def cut_to_the_run(register: Register) -> Register:
@@ -141,22 +186,156 @@ def test_each_item_with_a_check_is_in_the_run_or_listed_with_a_reason(went: Went
 
 def judged_without(went: Went, items: Collection[str]) -> Verdict:
     """The verdict on the log without the records of these items."""
-    contents, plan = went.store.verify(), dataclasses.replace(went.devices.plan, site=went.site)
-    left = tuple(one for one in contents.entries if one.record.item not in items)
-    known, pinned = asset_aliases(went.devices.assets, plan.gpus), gate.pinned_host_keys(plan)
-    contents = dataclasses.replace(contents, entries=left)
-    reader = Reader(plan, went.store.path)
-    return gate.judge(
-        went.register, plan, contents, [], datetime.now(UTC), asset_ids=known, host_keys=pinned, from_raw=reader
-    )
+    return went.judge(one for one in went.contents.entries if one.record.item not in items)
 
 
-@pytest.mark.parametrize("place", range(BATCHES))
-def test_an_item_whose_check_did_not_run_is_missing(went: Went, place: int) -> None:
-    items = sorted(set(went.register.items) - {GATE_ITEM})[place::BATCHES]
-    verdict = judged_without(went, items)
-    assert {one.item for one in verdict.items if one.status in ("missing", "fail")} >= set(items)
-    assert verdict.word == "NO GO-LIVE"
+def open_items(verdict: Verdict) -> dict[str, str]:
+    return {one.item: one.status for one in verdict.items if one.status != "pass" and one.item != GATE_ITEM}
+
+
+# -- one check, channel or key less --------------------------------------------------------------------------------------
+def test_with_any_one_check_less_there_is_no_go_live(went: Went) -> None:
+    """Each item alone: its records are left out, and nothing else is."""
+    assert open_items(went.judge()) == {}
+    for item in sorted(set(went.register.items) - {GATE_ITEM}):
+        verdict = judged_without(went, [item])
+        assert open_items(verdict).get(item) in ("missing", "fail"), item
+        assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1), item
+
+
+def test_with_any_one_subject_less_its_item_is_missing(went: Went) -> None:
+    """Of each item another asset at a time, until each had its turn: never all but one."""
+    subjects: dict[str, list[str]] = {}
+    for one in went.contents.entries:
+        subjects.setdefault(one.record.item, []).append(one.record.subject)
+    for turn in range(max(map(len, subjects.values()))):
+        left_out = {(item, names[turn]) for item, names in subjects.items() if turn < len(names)}
+        verdict = went.judge(e for e in went.contents.entries if (e.record.item, e.record.subject) not in left_out)
+        lacking = {(i.item, s.subject) for i in verdict.items for s in i.subjects if s.status in ("missing", "fail")}
+        assert left_out <= lacking
+
+
+def rule_of(said: Any) -> Channel | None:
+    return _rules().channels.get(said.channel)
+
+
+def seen_as(went: Went, said: Any) -> tuple[str, str] | None:
+    """The device and what the ledger counts once: the group of the channel, and which neighbour saw it."""
+    rule, name = rule_of(said), said.device.partition(":")[0]
+    if rule is None or rule.group not in _rules().kinds.get(went.kinds.get(name, ""), {}):
+        return None
+    return name, f"{rule.group} {said.observer}" if rule.group == "neighbour" else rule.group
+
+
+def channels_of(went: Went) -> dict[str, list[str]]:
+    """By device what it was seen by, in what the whole run collected."""
+    found: dict[str, set[str]] = {}
+    for said in {one for entry in went.contents.entries for one in parts(entry)}:
+        if seen := seen_as(went, said):
+            found.setdefault(seen[0], set()).add(seen[1])
+    return {name: sorted(channels) for name, channels in found.items()}
+
+
+def only_by(went: Went, left: Mapping[str, Collection[str]]) -> list[Entry]:
+    """The log in which the devices of ``left`` were seen by these channels alone.
+
+    A device that the log still names by no channel says nothing that counts, and is named as touched.
+    """
+
+    @functools.cache
+    def silent(said: Any) -> Any:
+        seen = seen_as(went, said)
+        if seen is None or seen[0] not in left or seen[1] in left[seen[0]]:
+            return said
+        return dataclasses.replace(said, channel="taken away", signature="", message="")
+
+    def changed(entry: Entry) -> Entry:
+        record = entry.record
+        identities, channels = (tuple(map(silent, found)) for found in (record.identities, record.channels))
+        return dataclasses.replace(entry, record=dataclasses.replace(record, identities=identities, channels=channels))
+
+    return [changed(entry) for entry in went.contents.entries]
+
+
+def resting_on(went: Went, names: Collection[str]) -> set[tuple[str, str]]:
+    """Items and subjects whose records touched one of these devices."""
+    touched = {}
+    for entry in went.contents.entries:
+        if entry.record.kind in ("applied", "measured", "observed"):
+            touched[entry.record.item, entry.record.subject] = {
+                one.device.partition(":")[0] for one in entry.record.identities
+            }
+    return {key for key, devices in touched.items() if devices & set(names)}
+
+
+def proven(verdict: Verdict) -> set[tuple[str, str]]:
+    return {
+        (one.item, subject.subject) for one in verdict.items for subject in one.subjects if subject.status == "pass"
+    }
+
+
+def test_with_any_two_channels_of_a_device_nothing_that_rests_on_it_counts(went: Went) -> None:
+    """All servers, switches and PDUs of the run at once, pair by pair, until each pair of each device had its turn."""
+    pairs = {name: list(itertools.combinations(found, 2)) for name, found in channels_of(went).items()}
+    assert {went.kinds[name] for name in pairs} == {"server", "switch", "pdu"}
+    assert min(map(len, pairs.values())) >= 3, "each device has three channels at least"
+    rest = resting_on(went, pairs)
+    for turn in range(max(map(len, pairs.values()))):
+        verdict = went.judge(only_by(went, {name: found[turn % len(found)] for name, found in pairs.items()}))
+        assert not proven(verdict) & rest, turn
+        assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+
+
+CHALLENGES = {"server": "operating system", "switch": "operating system", "pdu": "power at the mapped outlet"}
+"""Of each kind the group with the challenge that all of its devices in the run answered."""
+
+
+def least_of(went: Went) -> dict[str, list[str]]:
+    """By device three of its channels, one of them a challenge: the least by which it can be proven."""
+    found = {}
+    for name, channels in channels_of(went).items():
+        challenge = CHALLENGES[went.kinds[name]]
+        others = [one for one in channels if one != challenge and not one.startswith("link at")]
+        second = [one for one in others[1:] if not (went.kinds[name] == "server" and one.startswith("neighbour"))]
+        found[name] = [challenge, others[0], (second or others[1:])[0]]
+    return found
+
+
+def test_three_channels_with_a_challenge_reach_go_live_and_one_device_with_two_does_not(went: Went) -> None:
+    """The least that each device can have; then one device at a time has one channel less."""
+    least = least_of(went)
+    assert open_items(went.judge(only_by(went, least))) == {}
+    for turn, (name, found) in enumerate(least.items()):
+        lacking = found[turn % len(found)]
+        verdict = went.judge(only_by(went, {**least, name: [one for one in found if one != lacking]}))
+        assert not proven(verdict) & resting_on(went, [name]), (name, lacking)
+        assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+
+
+def test_without_the_host_key_of_any_one_device_there_is_no_go_live(went: Went) -> None:
+    """The pin of one device is taken away after the run: what was read over its session proves nothing any more."""
+    least = least_of(went)
+    entries = only_by(went, least)
+    logged_in = {name for name in least if went.kinds[name] != "pdu"}
+    assert logged_in <= set(went.host_keys)
+    for name in sorted(logged_in):
+        keys = {one: found for one, found in went.host_keys.items() if one != name}
+        verdict = went.judge(entries, host_keys=keys)
+        assert not proven(verdict) & resting_on(went, [name]), name
+        assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1), name
+
+
+@pytest.mark.parametrize("role", ["collector", "recorder", "approver"])
+def test_without_any_one_key_of_a_role_there_is_no_go_live(went: Went, role: str) -> None:
+    holder = went.site.attest.roles[role]
+    for key in holder.keys:
+        left = tuple(one for one in holder.keys if one != key)
+        roles = {**went.site.attest.roles, role: AttestRole(title=holder.title, keys=left)}
+        site = went.site.model_copy(update={"attest": went.site.attest.model_copy(update={"roles": roles})})
+        verdict = went.judge(site=site)
+        assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
+        if role == "collector":
+            assert not proven(verdict)
 
 
 # -- a collector that edits what nodes said ------------------------------------------------------------------------------
@@ -220,6 +399,11 @@ def on_all_addresses(raw: dict[str, Any]) -> None:
     raw["data"]["storage"]["server"]["listening"] = ["*:24007"]
 
 
+def no_server(raw: dict[str, Any]) -> None:
+    """What listens and from where clients come is left out."""
+    raw["data"]["storage"].pop("server")
+
+
 def half_a_link(raw: dict[str, Any]) -> None:
     raw["data"]["gpus"]["devices"][2]["pcie"]["width"] = 8
 
@@ -258,6 +442,9 @@ EDITS = {
     "storage on all addresses": Edit(
         "S125.applied", "sto01", on_all_addresses, {}, "fail", "listens at *:24007, outside"
     ),
+    "storage that does not say what listens": Edit(
+        "S125.applied", "sto01", no_server, {"listening": None, "clients": None}, "fail", "no storage daemon listens"
+    ),
     "a narrow PCIe link": Edit("S029.measured", "gpu001", half_a_link, {}, "fail", "its raw output shows"),
     "another GPU": Edit("S026.measured", "gpu001", another_gpu, {}, "fail", "SIM-GPU-9999"),
     "another toolkit": Edit("S033.applied", "gpu001", another_toolkit, {}, "fail", "CUDA toolkits {'12.0': '12.0'}"),
@@ -270,8 +457,6 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_output_of_a_node_is_caught(went: Went, edit: Edit) -> None:
-    contents, plan = went.store.verify(), dataclasses.replace(went.devices.plan, site=went.site)
-
     def edited(entry: Entry) -> Entry:
         one = entry.record
         if (one.item, one.subject) != (edit.item, edit.subject):
@@ -283,25 +468,7 @@ def test_an_edited_output_of_a_node_is_caught(went: Went, edit: Edit) -> None:
         went.store.keep(record.raw or b"")
         return dataclasses.replace(entry, record=record)
 
-    contents = dataclasses.replace(contents, entries=tuple(map(edited, contents.entries)))
-    verdict = gate.judge(
-        went.register,
-        plan,
-        contents,
-        [],
-        datetime.now(UTC),
-        asset_ids=asset_aliases(went.devices.assets, plan.gpus),
-        host_keys=gate.pinned_host_keys(plan),
-        from_raw=Reader(plan, went.store.path),
-    )
+    verdict = went.judge(map(edited, went.contents.entries))
     found = next(one for one in verdict.items if one.item == edit.item)
     assert (verdict.exit_code, found.status) == (1, edit.status), found.detail
     assert edit.why in found.detail
-
-
-@pytest.mark.parametrize("kind", ["computed", "generated", "applied", "measured", "observed"])
-def test_with_one_check_less_there_is_no_go_live(went: Went, kind: str) -> None:
-    item = next(item for item in went.register.items if item.endswith(kind) and item != GATE_ITEM)
-    verdict = judged_without(went, [item])
-    assert (verdict.word, verdict.exit_code) == ("NO GO-LIVE", 1)
-    assert next(one.status for one in verdict.items if one.item == item) in ("missing", "fail")

@@ -1,6 +1,7 @@
 """Attacks on the ledger of channels: what looks like three independent channels and is not."""
 
 import dataclasses
+import os
 import shutil
 import subprocess
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from tests.validation.bench import (
 )
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import NONCE_AGE, WINDOW, Ledger, _Timeline, challenge
-from validation.evidence.sshsig import MAX_SIGNATURE, pinned_keys, verifies
+from validation.evidence.sshsig import MAX_SIGNATURE, pinned_keys, read_pinned, verifies
 
 REDFISH, SIGNED, SEEN = proven("gpu001")
 THEN = NOW - timedelta(hours=1)
@@ -205,3 +206,9 @@ def test_the_reading_that_decides_is_the_last_of_the_log_within_the_window(
     near = [(line, bool(against), against) for when, line, against in made if abs(when - at) <= WINDOW]
     expected = max(near, key=lambda one: one[:2])[2] if near else None
     assert _Timeline(made).newest(at) == expected
+
+
+def test_known_hosts_that_are_a_pipe_pin_nothing(tmp_path: Path) -> None:
+    """A pipe that nobody writes to was waited for."""
+    os.mkfifo(tmp_path / "known_hosts")
+    assert read_pinned(tmp_path / "known_hosts") == {}

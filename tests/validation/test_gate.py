@@ -47,6 +47,7 @@ from validation.evidence.trust import open_store, pinned_keys, trust_of
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
 from validation.limits import limit_inputs
+from validation.next_steps import todo
 from validation.program import checks_of_items
 from validation.register import Register, load_register
 from validation.training_story import tell
@@ -255,12 +256,49 @@ def test_what_no_check_can_prove_is_listed_apart(register: Register, real_site: 
     assert {"S062.measured", "S084.applied"} <= set(checked)
     assert set(checked) <= set(register.items)
     verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW, checked=checked)
-    split = as_json(verdict)["missing"]
+    split = as_json(verdict, register)["missing"]
     assert "S062.measured" in split["evidence"]
     assert "S091.attested" in split["evidence"]
     assert split["no_check"]
     assert not set(split["no_check"]) & set(checked)
-    assert "no check can prove it yet" in render_page(verdict, register)
+    page = render_page(verdict, register)
+    assert "no check can prove it yet" in page
+    tiles = page.split('<div class="tiles">')[1].split("<h2>")[0]
+    for key, words in (("evidence", "missing: only the evidence"), ("no_check", "missing: no check yet")):
+        assert f"{len(split[key])}</b><span>{words}" in tiles
+
+
+def test_each_blocker_says_who_must_do_what(register: Register, real_site: Site, real_contents: Contents) -> None:
+    failed = changed(real_contents, "S062.measured", lambda entry: with_record(entry, result="FAILED"))
+    lost = changed(failed, "S091.attested", lambda entry: None)
+    verdict = judge(register, SmallPlan(real_site), lost, (), NOW)
+    rows = todo(verdict, register)
+    who = {item: (row.who, row.what) for row in rows for item in row.items}
+    assert set(who) == {one.item for one in verdict.items if one.status not in CLOSED}
+    assert who["S062.measured"] == ("who runs the site", "mend what the reason names, then run the checks again")
+    assert rows[0].items == ("S062.measured",), "failures come first"
+    assert who["S091.attested"][0] == " and ".join(register.items["S091.attested"].signers)
+    assert "bringup attest --template ITEM" in who["S091.attested"][1]
+    for said in (render_page(verdict, register), shown(verdict, register)):
+        assert "mend what the reason names" in said
+    assert {"who": rows[0].who, "what": rows[0].what, "items": ["S062.measured"]} in as_json(verdict, register)["todo"]
+
+
+def test_what_has_no_check_is_for_approvers_and_the_rest_for_who_runs_the_checks(
+    register: Register, real_site: Site
+) -> None:
+    verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW, checked=checks_of_items())
+    who = {item: row.who for row in todo(verdict, register) for item in row.items}
+    assert {who[item] for item in verdict.no_check} == {"two approvers"}
+    asked = {one.item for one in verdict.items if one.status == "missing"} - set(verdict.no_check)
+    assert {who[item] for item in asked if not item.endswith("attested")} == {"who runs the checks", "nobody"}
+
+
+def test_a_go_live_leaves_nobody_anything_to_do(register: Register, real_site: Site, real_contents: Contents) -> None:
+    verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW)
+    assert verdict.word == "GO-LIVE"
+    assert todo(verdict, register) == []
+    assert "Who must do what" not in render_page(verdict, register)
 
 
 INFINIBAND = re.compile(
@@ -271,7 +309,10 @@ INFINIBAND = re.compile(
 
 def test_the_whole_output_of_a_roce_site_is_in_the_words_of_ethernet(register: Register) -> None:
     verdict = judge(register, plan_of("b200-256-roce"), Contents(), (), NOW, checked=checks_of_items())
-    said = [*json.dumps(as_json(verdict), indent=0).splitlines(), *render_page(verdict, register).splitlines()]
+    said = [
+        *json.dumps(as_json(verdict, register), indent=0).splitlines(),
+        *render_page(verdict, register).splitlines(),
+    ]
     assert [line for line in said if INFINIBAND.search(line)] == []
 
 
@@ -645,7 +686,7 @@ def test_an_external_report_closes_the_part_that_a_check_does_not_cover(
     assert item_of(judge(partly, plan, failed, both, NOW), "S062.measured").status == "fail"
     never = changed(real_contents, "S062.measured", lambda entry: None)
     assert item_of(judge(partly, plan, never, both, NOW), "S062.measured").status == "missing"
-    junit = junit_of(as_json(verdict))
+    junit = junit_of(as_json(verdict, register))
     assert 'failures="0"' in junit
 
 
@@ -1007,7 +1048,7 @@ def test_devices_that_cannot_show_three_channels_are_named_with_the_proof_they_g
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
     verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW)
-    found = as_json(verdict)["fewer_channels"][0]
+    found = as_json(verdict, register)["fewer_channels"][0]
     assert found["devices"] == ["ibl001", "ibs001"]
     assert found["items"] == ["S049.attested", "S050.attested", "S062.measured"]
     page = render_page(verdict, register)
@@ -1118,7 +1159,7 @@ def test_simulated_evidence_never_allows_go_live(
     contents = Contents(entries(records), owners=LAB_OWNERS)
     verdict = judge(register, SmallPlan(real_site), contents, (), NOW, rehearsal=rehearsal)
     assert verdict.word != "GO-LIVE"
-    assert not as_json(verdict)["go_live"]
+    assert not as_json(verdict, register)["go_live"]
 
 
 # -- what people see --------------------------------------------------------------------------------------------------
@@ -1134,7 +1175,7 @@ def test_a_rehearsal_says_so_everywhere_and_never_go_live(
     register: Register, plan: SmallPlan, lab_records: list[Record]
 ) -> None:
     verdict = rehearse(register, plan, lab_records)
-    page, text, data = render_page(verdict, register), shown(verdict, register), as_json(verdict)
+    page, text, data = render_page(verdict, register), shown(verdict, register), as_json(verdict, register)
     for said in (page, text, json.dumps(data)):
         assert "REHEARSAL PASSED" in said
         assert "GO-LIVE" not in said
@@ -1181,7 +1222,7 @@ def test_the_page_has_a_row_for_every_item(register: Register, plan: SmallPlan, 
 
 
 def test_json_gives_every_item_and_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
-    data = json.loads(json.dumps(as_json(rehearse(register, plan, lab_records))))
+    data = json.loads(json.dumps(as_json(rehearse(register, plan, lab_records), register)))
     assert data["schema_version"] == 1
     assert len(data["items"]) == 324
     found = next(item for item in data["items"] if item["id"] == "S016.applied")

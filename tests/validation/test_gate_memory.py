@@ -298,3 +298,23 @@ def test_a_process_that_the_system_ends_costs_no_line(full: Store, monkeypatch: 
 
     monkeypatch.setattr(Store, "_part", killed)
     assert full.verify() == expected
+
+
+def test_a_memory_larger_than_any_of_this_log_is_not_read(
+    full: Store, gates: Memory, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three GiB of a memory took three GiB of the gate's."""
+    with (full.path / FILE).open("r+b") as file:
+        file.truncate(3 << 30)
+    read = strict.read
+    limits = {}
+
+    def spy(folder: Path, name: str, limit: int) -> bytes:
+        limits[name] = limit
+        return read(folder, name, limit)
+
+    monkeypatch.setattr(strict, "read", spy)
+    found = full.verify(gates)
+    assert opened == [1, 2, 3]
+    assert limits[FILE] < 2 << 20
+    assert any("at most" in notice for notice in found.notices)

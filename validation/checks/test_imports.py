@@ -16,6 +16,7 @@ from inventory.imports.core import stored, tables
 from inventory.imports.core.source import number
 from inventory.imports.delivery import manifest, receiving, transport
 from inventory.imports.operation import energy, usage
+from inventory.paths import MAX_TABLE, read_file
 from validation.check import Limit, Outcome, check, judged, site_limit
 
 FLOAT = 1e-6
@@ -55,7 +56,7 @@ def test_transport_stayed_within_the_vendors_limits(subject: str, plan: Plan) ->
     value: dict[str, object] = {}
     findings: list[Finding] = []
     for path in files:
-        data = path.read_bytes()
+        data = read_file(path, MAX_TABLE)
         raw += data
         result = transport.judge(tables.fields(tables.read(data, path, "transport"), "transport"), limits)
         value[path.stem] = {"samples": len(result.samples), **{q: list(ends) for q, ends in result.extremes.items()}}

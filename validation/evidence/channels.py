@@ -115,7 +115,8 @@ class Ledger:
                      a device stays, because nobody signs roles.json
     ``kinds``        kind of each device of the plan (server, switch, pdu)
     ``identifiers``  per device and part (DEVICE:PORT), what the inventory lists today
-    ``host_keys``    per device, its pinned ed25519 host keys in base64; none for keys accepted on first use
+    ``host_keys``    per device, its ed25519 host keys in base64 that are pinned today; none for keys accepted on first use. What
+                     was read over the session of a device without one proves nothing
     """
 
     def __init__(
@@ -235,11 +236,15 @@ class Ledger:
             if rule.observer or form not in listed:
                 return None
             return seen(f"{said.device} says {said.serial} by {said.channel}, which assets.csv does not list for it")
-        if rule.session and said.enrolled != PINNED:
+        if rule.session and not (said.enrolled == PINNED and self._host_keys.get(self._session_of(said))):
             return None
         if rule.observer and (self.owner(said.observer) not in self._kinds or self.owner(said.observer) == name):
             return None
         return seen()
+
+    def _session_of(self, said: Identity) -> str:
+        """Whose session an identity was read over: that of the device that saw it, else the device's own."""
+        return self.owner(said.observer or said.device)
 
     def _signed(self, said: Identity, name: str, at: datetime, nonces: dict[str, Identity]) -> bool:
         """Whether a device signed our message with its pinned host key, for the first time in this log and in time."""

@@ -37,7 +37,8 @@ MEMORY_TYPE = "application/vnd.bringup.verified-log+json"
 SCHEMA_VERSION = 2
 LEAST_BYTES = 8 << 20
 """A shorter log is not remembered: reading it takes at most about two seconds of a processor. A choice of ours."""
-MAX_MEMORY = 4 << 30
+MAX_OF_LOG = 2
+"""Bytes of a memory for each byte of its log, at most. One has about a third: it holds equal parts once."""
 _LIBRARIES = ("bringup", "cryptography", "securesystemslib")
 _COMMON = (
     "step",
@@ -100,7 +101,7 @@ def read(folder: Path, data: bytes, conditions: str, memory: Memory) -> tuple[Ve
     The reason is '' as well where there is no memory, or one of other conditions (other keys, another program): both are usual.
     """
     try:
-        found = strict.read(folder, FILE, MAX_MEMORY)
+        found = strict.read(folder, FILE, MAX_OF_LOG * len(data) + strict.MAX_SMALL)
         cut = found.index(b"\n") + 1
         header = _header(found[: cut - 1], memory)
         if header["conditions"] != conditions:

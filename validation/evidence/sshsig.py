@@ -14,6 +14,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from inventory.paths import open_file
+
 KEY_TYPE = "ssh-ed25519"
 FIRST_USE = "first-use"
 """A word in the comment of a known_hosts line: the key was accepted when it was first seen."""
@@ -92,7 +94,7 @@ def pinned_keys(known_hosts: str) -> dict[str, frozenset[str]]:
 def read_pinned(path: Path) -> dict[str, frozenset[str]]:
     """``pinned_keys`` of a file; empty where it cannot be read, so that nothing is proven by it."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return pinned_keys(file.read(MAX_KNOWN_HOSTS))
+        with open_file(path) as file:
+            return pinned_keys(file.read(MAX_KNOWN_HOSTS).decode("utf-8", errors="replace"))
     except OSError:
         return {}

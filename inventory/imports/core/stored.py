@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from inventory.imports.core.source import ImportFault, decode
+from inventory.paths import MAX_TABLE, read_file
 
 ROOT = "imports"
 
@@ -21,7 +22,9 @@ def hashes(folder: Path) -> dict[str, str]:
     if not root.is_dir():
         return {}
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
-    found = {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    found = {
+        path.relative_to(root).as_posix(): hashlib.sha256(read_file(path, MAX_TABLE)).hexdigest() for path in files
+    }
     folders: dict[str, list[str]] = {}
     for name, digest in found.items():
         if "/" in name:
@@ -34,7 +37,7 @@ def load(folder: Path, name: str) -> pd.DataFrame | None:
     path = folder / name
     if not path.exists():
         return None
-    return parse(decode(path.read_bytes(), path), path)
+    return parse(decode(read_file(path, MAX_TABLE), path), path)
 
 
 def parse(text: str, path: Path) -> pd.DataFrame:

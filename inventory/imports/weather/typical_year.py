@@ -17,6 +17,7 @@ import pandas as pd
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.source import ImportFault
 from inventory.imports.weather.epw import read_epw_bytes
+from inventory.paths import MAX_TABLE, read_file
 from inventory.secrets import SecretError, site_path
 from inventory.site import Site
 
@@ -72,7 +73,7 @@ def load_weather(site: Site) -> Weather | None:
             )
         ) from None
     try:
-        read, place = read_epw_bytes(path.read_bytes(), path)
+        read, place = read_epw_bytes(read_file(path, MAX_TABLE), path)
     except OSError as error:
         raise WeatherError(
             finding(
