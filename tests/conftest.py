@@ -21,11 +21,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from infra.lab.up import TOOLS
-from tests import loadable
+from tests.loadable import stages_kept
 from tests.plans import plans_kept
 from tests.standing import standing
 
-__all__ = ["loadable", "plans_kept", "standing"]
+__all__ = ["plans_kept", "stages_kept", "standing"]
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 

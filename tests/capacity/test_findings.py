@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from capacity.build import build
+from capacity.kept import Kept
 from capacity.outputs.report import buying
 from capacity.power.rack import psus
 from capacity.power.rack.circuits import rating_below_a
@@ -20,6 +21,8 @@ from inventory.site.whatif import changed
 from network.wiring import inband
 from tests.capacity.sites import variant
 from tests.findings import names, offers, only, values
+
+pytestmark = pytest.mark.usefixtures("stages_kept")
 
 
 def errors(name: str, **sections: dict[str, Any]) -> dict[str, str]:
@@ -226,7 +229,7 @@ def test_a_port_with_two_cables_is_an_error_of_its_fabric(monkeypatch: pytest.Mo
     site = variant("lab")
     assert "CABLE-PORT" not in {f.id for f in build(site).findings}
     monkeypatch.setattr(inband, "inband_cables", doubled)
-    plan = build(site)
+    plan = build(site, kept=Kept())
     found = only(plan, "CABLE-PORT", "inband")
     last = plan.cables[plan.cables["fabric"] == "inband"].iloc[-1]
     assert found.severity == "error"

@@ -29,6 +29,8 @@ from network.wiring import cabling, compute
 from tests.capacity import cooling_cases, fabric_cases, imported_cases, purchase_cases
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 CASES = read_data(Path(__file__).parents[1] / "data" / "reference_cases.yaml")
 
 

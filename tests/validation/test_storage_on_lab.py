@@ -101,7 +101,7 @@ def test_a_full_disk_refuses_writes_and_takes_them_again(standing: Standing):
     lab.fault(standing.name, "disk-full")
     assert "No space left on device" in standing.shell("gpu001", write)
     lab.repair(standing.name)
-    assert "4194304 bytes" in standing.shell("gpu001", write)
+    until(lambda: "4194304 bytes" in standing.shell("gpu001", write), "still full")
 
 
 def test_a_dead_client_is_mounted_again(standing: Standing):

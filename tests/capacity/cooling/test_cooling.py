@@ -29,6 +29,7 @@ from capacity.cooling import (
     units,
     zones,
 )
+from capacity.kept import Kept
 from capacity.model import Plan
 from capacity.outputs.documents.cooling import documents, leak_response
 from capacity.outputs.report.drawings import drawings
@@ -46,6 +47,8 @@ from tests.inventory.imports.weather.test_typical_year import epw, year
 from tests.plans import plan_of
 from tests.seed import SEED
 from validation.checks import test_cooling as checks
+
+pytestmark = pytest.mark.usefixtures("stages_kept")
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
@@ -473,7 +476,7 @@ def test_an_epw_file_gives_the_year(tmp_path: Path) -> None:
     assert hours == 8760
     assert "weather" in whole.hashes
     (tmp_path / "place.epw").write_text("LOCATION,x\n")
-    broken = build(site)
+    broken = build(site, kept=Kept())
     assert names(found(broken)["COOLING-WEATHER"], 0)
 
 

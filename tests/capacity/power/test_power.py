@@ -20,6 +20,8 @@ from tests.capacity.sites import variant
 from tests.findings import values
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 
 @pytest.fixture(scope="module")
 def lab() -> Plan:

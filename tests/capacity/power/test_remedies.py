@@ -12,6 +12,8 @@ from inventory.site import SiteError
 from inventory.site.whatif import changed
 from tests.findings import as_set, only, values
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 
 @functools.cache
 def plan_of(name: str, *settings: str) -> Plan:

@@ -17,6 +17,8 @@ from tests.capacity.sites import variant
 from tests.findings import offers, only, values
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 
 @pytest.fixture(scope="module")
 def large() -> Plan:

@@ -17,6 +17,8 @@ from tests.capacity.sites import variant
 from tests.findings import names
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 
 def waved(name: str, sections: dict[str, dict[str, Any]] | None = None, **waves: Any) -> Plan:
     """A shipped site's plan with other waves."""

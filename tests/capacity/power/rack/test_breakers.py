@@ -23,6 +23,8 @@ from tests.capacity.sites import variant
 from tests.findings import as_set, names, offers, values
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 TWO_ROOMS = {"A": "x", "B": "x", "C": "y", "D": "y"}
 
 

@@ -13,6 +13,8 @@ from tests.capacity.sites import variant
 from tests.findings import names, values
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 SITE = "b200-256-roce"
 
 

@@ -21,6 +21,8 @@ from inventory.site import SiteError, load_site
 from inventory.site.whatif import changed
 from tests.findings import as_set, values
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 KINDS = ("POWER-UPS-REDUNDANCY", "POWER-ELEMENT")
 SMALL = ("server.count=40", "ups.module_kw=50")
 """40 servers of h100-1000-ib: 10.2 kW each, two of six supplies on each of three feeds. A block carries 4 x 50 kW x 0.9."""

@@ -23,6 +23,8 @@ from tests.capacity.sites import variant
 from tests.findings import names
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 SITES = ("h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
 
 
