@@ -26,6 +26,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.status import Status
 
+from infra import playbook
 from infra.env import environment, mitogen
 from inventory.paths import repo_root, var_dir
 
@@ -66,15 +67,9 @@ def matched(pattern: str) -> Callable[[str], str]:
     return summary
 
 
-def recap(output: str) -> str:
-    """Ansible's recap, summed over all hosts: '6 hosts, ok=120 changed=40 failed=0 unreachable=0'."""
-    rows = re.findall(r"^\S+\s+: (ok=.*)$", output, flags=re.MULTILINE)
-    sums: dict[str, int] = {}
-    for row in rows:
-        for key, count in re.findall(r"(\w+)=(\d+)", row):
-            sums[key] = sums.get(key, 0) + int(count)
-    wanted = ("ok", "changed", "failed", "unreachable")
-    return f"{len(rows)} hosts, " + " ".join(f"{key}={sums.get(key, 0)}" for key in wanted) if rows else ""
+def recapped(output: str) -> str:
+    """Ansible's recap, summed over all hosts."""
+    return playbook.total(playbook.recap(output))
 
 
 def stages() -> tuple[Stage, ...]:
@@ -96,7 +91,10 @@ def stages() -> tuple[Stage, ...]:
             matched(r"^Resources:\n((?:^ +\S.*\n)+)"),
         ),
         Stage(
-            "Configure: inside the nodes", (("ansible-playbook", "playbooks/site.yml", "-i", site_file),), 1200.0, recap
+            "Configure: inside the nodes",
+            (("ansible-playbook", "playbooks/site.yml", "-i", site_file),),
+            1200.0,
+            recapped,
         ),
         Stage(
             "Validate", (("pytest", "validation", "--site", SITE),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")

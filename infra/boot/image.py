@@ -33,7 +33,8 @@ from securesystemslib.signer import CryptoSigner
 
 from capacity.services.boot.disks import BIOS_MIB
 from infra.boot.initramfs import CONSOLE, Entry, File, Link, archive
-from inventory.paths import write_file
+from inventory.paths import repo_root, write_file
+from inventory.site import Site
 from inventory.yaml_data import read_data
 
 HERE = Path(__file__).parent
@@ -58,7 +59,13 @@ TOOLS = {
 }
 """Program -> Debian package."""
 BUILD_LIMIT_S = 3600.0
+STORAGE_KIND = "{{ bringup_storage.kind }}"
+"""How playbooks/group_vars name the site's shared storage."""
 Progress = Callable[[str], None]
+WAIT = """for unit in {units}; do
+    if [ -e "$1/lib/systemd/system/$unit" ]; then chroot "$1" systemctl disable "$unit"; fi
+done"""
+"""A hook of mmdebstrap: services that the playbook configures are not enabled before."""
 
 NOT_KEPT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 KEPT = ("/usr/share/doc/*/copyright",)
@@ -114,6 +121,7 @@ class System:
     programs: tuple[str, ...]
     modules: tuple[str, ...]
     arguments: str
+    waiting: tuple[str, ...] = ()
 
     @property
     def root_uuid(self) -> str:
@@ -121,9 +129,32 @@ class System:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"bringup:image:{self.suite}:{self.role}"))
 
 
-def system(os_key: str, role: str, *, virtual: bool = False, sources: Sequence[str] = ()) -> System:
+def configured(site: Site, role: str) -> tuple[str, ...]:
+    """Packages of the distribution that playbooks/site.yml installs on nodes of a role, sorted; () for a role that it does not
+    know. Slurm's are not among them where the site takes SchedMD's, which come from the site's own repository.
+    """
+    play = read_data(IMAGES_FILE)["configured_as"].get(role)
+    if play is None:
+        return ()
+    playbooks = repo_root() / "playbooks"
+    variables = read_data(playbooks / "group_vars" / "all.yml") | read_data(playbooks / "group_vars" / f"{play}.yml")
+    listed = read_data(playbooks / "packages.yaml")
+    fabric = ["infiniband" if site.fabric.kind == "ib" else "roce"] if role == "gpu" else []
+    roles = [
+        name.replace(STORAGE_KIND, site.storage.kind)
+        for name in (*variables["node_roles"], *variables["telemetry_roles"], *fabric)
+    ]
+    others = listed["schedmd"]["packages"] if site.scheduler.packages == "schedmd" else {}
+    found = {package for name in roles if name not in others for package in listed["packages"].get(name, ())}
+    return tuple(sorted({*found, *listed["on_machines"]}))
+
+
+def system(
+    os_key: str, role: str, *, virtual: bool = False, sources: Sequence[str] = (), more: Iterable[str] = ()
+) -> System:
     """The row for an operating system ('debian-12') and a role. `virtual`: the kernel for virtual machines, which is smaller.
     `sources`: lines of sources.list that replace the distribution's (a mirror, or a snapshot, which makes builds repeatable).
+    `more`: packages beside the row's (`configured`).
     """
     said = read_data(IMAGES_FILE)
     if os_key not in said["systems"]:
@@ -136,10 +167,11 @@ def system(os_key: str, role: str, *, virtual: bool = False, sources: Sequence[s
         role=role,
         suite=row["suite"],
         sources=tuple(sources or row["sources"]),
-        packages=tuple(sorted({kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role]})),
+        packages=tuple(sorted({kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role], *more})),
         programs=tuple(said["programs"]),
         modules=tuple(said["modules"]),
         arguments=said["arguments_virtual"] if virtual else "",
+        waiting=tuple(said["waiting_units"]),
     )
 
 
@@ -242,7 +274,8 @@ def bootstrap(of: System, tar: Path) -> None:
             source.write_text(text)
             commands.append(f'install -m 644 {source} "$1{path}"')
         commands += [
-            'rm -f "$1"/etc/ssh/ssh_host_*',
+            'rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/munge/munge.key',
+            WAIT.format(units=" ".join(of.waiting)),
             'chroot "$1" systemctl enable systemd-networkd.service',
             'chroot "$1" update-initramfs -u -k all',
             'rm -rf "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/lib/apt/lists/*_*',

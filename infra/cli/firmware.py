@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -68,9 +67,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
 def run_apply(arguments: argparse.Namespace) -> int:
     from infra.firmware import rollout
-    from infra.firmware.flash import FlashError, flash
-    from network.drivers.errors import DeviceError
-    from network.drivers.parallel import at_once
+    from infra.firmware.apply import roll_out
 
     plan, servers, bundles = _chosen(arguments)
     names = servers["name"].tolist()
@@ -85,31 +82,13 @@ def run_apply(arguments: argparse.Namespace) -> int:
         return CANNOT
     todo = [name for name in names if rollout.outstanding(bundles[name], inventories[name])]
     doors = _doors(plan, arguments.server, no_scheduler=arguments.no_scheduler)
-    progress, speaking = progress_lines(), threading.Lock()
-
-    def say(server: str, text: str) -> None:
-        with speaking:
-            progress(f"{server}: {text}")
-
-    def one(server: str) -> str:
-        try:
-            done = flash(server, bundles[server], doors(server), say)
-        except (DeviceError, FlashError) as error:
-            say(server, "stopped")
-            return str(error)
-        say(server, f"done: {', '.join(done)}" if done else "done before")
-        return ""
-
     stages = rollout.stages(servers[servers["name"].isin(todo)], arguments.at_once)
-    for number, stage in enumerate(stages, start=1):
-        progress(f"stage {number} of {len(stages)}, {stage.name}: {', '.join(stage.servers)}")
-        failed = [text for text in at_once(stage.servers, one).values() if text]
-        if failed:
-            left = sum(len(later.servers) for later in stages[number:])
-            for text in failed:
-                print(text, file=sys.stderr)
-            print(f"stopped after this stage: {left} servers of later stages are untouched", file=sys.stderr)
-            return CANNOT
+    outcome = roll_out(stages, bundles, doors, progress_lines())
+    for text in outcome.failed:
+        print(text, file=sys.stderr)
+    if outcome.failed:
+        print(f"stopped after this stage: {outcome.untouched} servers of later stages are untouched", file=sys.stderr)
+        return CANNOT
     print(f"{len(todo)} servers brought to their bundles, {len(names) - len(todo)} had them")
     return OK
 

@@ -44,7 +44,8 @@ def run_build(arguments: argparse.Namespace) -> int:
     from inventory.site import load_site
 
     site = load_site(arguments.site)
-    of = image.system(site.os.key, arguments.role, virtual=arguments.virtual, sources=arguments.sources)
+    more = image.configured(site, arguments.role)
+    of = image.system(site.os.key, arguments.role, virtual=arguments.virtual, sources=arguments.sources, more=more)
     signer = site_signer(site)
     folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role
     say = progress_lines()

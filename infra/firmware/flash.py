@@ -86,7 +86,8 @@ class Doors:
     """The ways to a server, and how long is waited between two looks.
 
     bmc, resets: its BMC, the second with SHUTDOWN_S for each call; busy: why jobs may run on it, "" if none can; ac_cycle:
-    cuts all its outlets for DARK_S, FlashError where it has none.
+    cuts all its outlets for DARK_S, FlashError where it has none; boot_s, return_s: for the new version to show after a restart of
+    the server, and for a BMC to answer again after its own.
     """
 
     bmc: FirmwareBmc
@@ -94,6 +95,8 @@ class Doors:
     busy: Callable[[], str]
     ac_cycle: Callable[[], None]
     poll_s: float = POLL_S
+    boot_s: float = BOOT_S
+    return_s: float = RETURN_S
 
 
 def flash(server: str, bundle: Bundle, doors: Doors, say: Say) -> list[str]:
@@ -191,7 +194,7 @@ def _release(server: str, package: Package, release: Release, doors: Doors, say:
             raise
     if release.behind(_inventory(doors)):
         _bring_into_effect(server, package, doors, say)
-    if not _shows(release, doors, RETURN_S if package.takes_effect in ("at_once", "bmc_reset") else BOOT_S):
+    if not _shows(release, doors, doors.return_s if package.takes_effect in ("at_once", "bmc_reset") else doors.boot_s):
         left = ", ".join(f"{item} {runs}" for item, runs in release.behind(_inventory(doors)).items())
         raise FlashError(server, "verifying", f"{left} after {package.takes_effect.replace('_', ' ')}")
 
@@ -229,8 +232,8 @@ def _off(doors: Doors) -> None:
 
 
 def _answers(doors: Doors) -> bool:
-    """Whether the BMC answers in RETURN_S."""
-    deadline = time.monotonic() + RETURN_S
+    """Whether the BMC answers in the time that it has to return."""
+    deadline = time.monotonic() + doors.return_s
     while time.monotonic() < deadline:
         with suppress(Unreachable, DeviceTimeout):
             doors.bmc.state()

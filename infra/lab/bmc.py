@@ -791,6 +791,12 @@ def hang() -> None:
 
 
 @app.before_request
+def garble() -> Any:
+    """A BMC whose web server answers everything with a page that is no Redfish."""
+    return ("<html><body>Loading\x00</body></html>", 200, {"Content-Type": "text/html"}) if own()["garbles"] else None
+
+
+@app.before_request
 def authenticate() -> Any:
     """The root, the session service and logging in are open; all else needs a session or an account of this BMC."""
     request = flask.request

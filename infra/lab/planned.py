@@ -6,11 +6,14 @@ of Ethernet stays out. The lab's daemons do not import this module: they read th
 """
 
 import ipaddress
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from capacity.model import Plan
+from infra.lab.bmc_firmware import adapter_item, gpu_item
 from infra.lab.paths import LabError
 from infra.lab.spec import (
     SERVER,
@@ -66,6 +69,7 @@ def from_plan(
     devices = plan.devices.set_index("name")
     wanted = devices[(devices.kind != SWITCH) | devices.fabric.isin(BUILT_FABRICS)]
     infiniband = _infiniband(site, plan, assets, catalog) if site.fabric.kind == "ib" else {}
+    adapters = Counter(adapter.device for adapter in infiniband.get("adapters", ()))
     missing = sorted(set(wanted.index) - set(assets.index))
     if missing:
         raise LabError(
@@ -128,7 +132,8 @@ def from_plan(
                     load_w=float(row.measured_w),
                     bios_version=versions.get("bios", DELIVERED_FIRMWARE),
                     bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
-                    gpus=_gpus_of(device, gpus, versions),
+                    gpus=(own := _gpus_of(device, gpus, versions)),
+                    components=components([(gpu.slot, gpu.vbios) for gpu in own], adapters[device]),
                 )
             )
         elif row.kind == SWITCH:
@@ -187,6 +192,14 @@ def from_plan(
         gpu_packages=_gpu_packages(site, versions),
         cuda=versions.get("cuda", ""),
         **infiniband,
+    )
+
+
+def components(gpus: Iterable[tuple[int, str]], adapters: int) -> tuple[tuple[str, str], ...]:
+    """What a BMC lists of firmware beside its own and the BIOS: GPUs by (slot, version), and adapters as delivered."""
+    return (
+        *((gpu_item(slot), version) for slot, version in gpus),
+        *((adapter_item(number), DELIVERED_FIRMWARE) for number in range(1, adapters + 1)),
     )
 
 

@@ -20,11 +20,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from infra.lab import ib, net, node, pdu, switch
+from infra.lab import gpus, ib, net, node, pdu, switch
 from infra.lab.accounts import account
+from infra.lab.bmc_firmware import BIOS_ITEM, BMC_ITEM, Updates, gpu_item
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import IbSwitch, LabSpec, Server, Switch
 
@@ -35,8 +36,8 @@ REAP_S = 2.0
 DEATH_BUDGET_S = 5.0
 REBOOT_EXIT = 133  # systemd-nspawn --keep-unit leaves with it when its payload asks for a reboot
 SEL_MAX = 512
-UPDATE_S, BMC_RESTART_S = 3.0, 3.0
-"""How long a firmware update and a restart of a BMC take here: made up, so that tests wait seconds where metal takes minutes."""
+BMC_RESTART_S = 3.0
+"""How long a restart of a BMC takes here: made up, so that tests wait seconds where metal takes minutes."""
 
 
 class Load(Protocol):
@@ -174,7 +175,7 @@ def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
             "SubNumaCluster": "Disabled",
         },
         "bios_pending": {},
-        "firmware": {"BIOS": spec.bios_version, "BMC": spec.bmc_version},
+        "firmware": {BIOS_ITEM: spec.bios_version, BMC_ITEM: spec.bmc_version, **dict(spec.components)},
         "firmware_pending": {},
         "updates": {},
         "update_hangs": False,
@@ -186,6 +187,7 @@ def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
         "uuid": spec.uuid,
         "hides_marker": False,
         "hangs": False,
+        "garbles": False,
         "sel": [],
     }
 
@@ -213,6 +215,7 @@ class ServerLoad:
         self.known_live = sorted(self.supplies.outlets)
         self.boots, self.booted_from, self.since = 0, "None", time.time()
         self.bmc = bmc_as_delivered(spec, lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))
+        self.updates = Updates(spec.name, self.bmc, self.lock, self.log, self._shown_by_gpus)
 
     def live(self) -> list[int]:
         return self.supplies.live()
@@ -234,7 +237,7 @@ class ServerLoad:
         with self.lock:
             live, ac = self.live(), self.supplies.has_ac()
             if live and not self.known_live:
-                self._restart_bmc()
+                self.updates.bmc_starts()
             for psu in sorted(set(self.known_live) ^ set(live)):
                 gone = psu in self.known_live
                 self.log(f"Power supply {psu} input {'lost' if gone else 'restored'}", "Critical" if gone else "OK")
@@ -261,7 +264,7 @@ class ServerLoad:
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
-        self._run_new_firmware("BIOS")
+        self.updates.host_starts()
         self.os_running = self.restart = False
         listener = node.notify_socket(self.lab.spec, self.spec)
         try:
@@ -333,41 +336,16 @@ class ServerLoad:
             self.latch = kind != "ForceOff"
             self.settle()
 
-    def begin_update(self, versions: dict[str, str], refused: str) -> str:
-        """An update of some items, which ends after UPDATE_S; `refused`: the message id that it ends with instead."""
-        with self.lock:
-            if any(update["state"] == "Running" for update in self.bmc["updates"].values()):
-                raise LabError(f"an update of {self.spec.name} is under way")
-            number = str(max(map(int, self.bmc["updates"]), default=0) + 1)
-            self.bmc["updates"][number] = {"versions": versions, "state": "Running", "percent": 40, "message": ""}
-            timer = threading.Timer(UPDATE_S, self._end_update, (number, refused))
-            timer.daemon = True
-            timer.start()
-            return number
-
-    def _end_update(self, number: str, refused: str) -> None:
-        with self.lock:
-            update = self.bmc["updates"].get(number)
-            if update is None or self.bmc["update_hangs"]:  # a BMC that has restarted meanwhile knows of no update
-                return
-            update.update(state="Exception" if refused else "Completed", percent=100, message=refused)
-            if not refused:
-                self.bmc["firmware_pending"].update(update["versions"])
-                self.log(f"Firmware of {', '.join(update['versions'])} installed, not in effect yet")
-
-    def _run_new_firmware(self, item: str) -> None:
-        if item in self.bmc["firmware_pending"]:
-            self.bmc["firmware"][item] = self.bmc["firmware_pending"].pop(item)
-
-    def _restart_bmc(self) -> None:
-        """The BMC starts anew: it forgets updates that were under way and runs its own new version."""
-        self.bmc["updates"] = {}
-        self._run_new_firmware("BMC")
+    def _shown_by_gpus(self, new: Mapping[str, str]) -> None:
+        """The driver reads a GPU's new firmware as well."""
+        for gpu in self.spec.gpus:
+            if version := new.get(gpu_item(gpu.slot)):
+                gpus.change(self.lab.paths.hardware(self.spec.name), gpu.index, {"vbios": version})
 
     def reset_bmc(self) -> None:
         """Restart the BMC: it is off the network for BMC_RESTART_S, and the server goes on."""
         with self.lock:
-            self._restart_bmc()
+            self.updates.bmc_starts()
             self.bmc_restarts = True
             self.settle()
             timer = threading.Timer(BMC_RESTART_S, self._bmc_is_back)
@@ -463,7 +441,7 @@ class Lab:
             server.log("System event log cleared")
 
     def begin_update(self, device: str, versions: dict[str, str], refused: str) -> str:
-        return self.servers[device].begin_update(versions, refused)
+        return self.servers[device].updates.begin(versions, refused)
 
     def reset_bmc(self, device: str) -> None:
         self.servers[device].reset_bmc()

@@ -62,7 +62,9 @@ class GpuModel:
 
 @dataclass(frozen=True)
 class Server:
-    """A server: a BMC that lives on standby power, and an operating system behind it."""
+    """A server: a BMC that lives on standby power, and an operating system behind it. `components`: what its BMC lists of firmware
+    beside its own and the BIOS, with the versions as delivered.
+    """
 
     name: str
     role: str
@@ -82,6 +84,7 @@ class Server:
     bios_version: str
     bmc_version: str
     gpus: tuple[Gpu, ...] = ()
+    components: tuple[tuple[str, str], ...] = ()
 
     @property
     def standby_w(self) -> float:
@@ -281,6 +284,8 @@ class LabSpec:
             for row in data[key]:
                 if isinstance(row.get("ports"), list):
                     row["ports"] = tuple(row["ports"])
+                if "components" in row:
+                    row["components"] = tuple((item, version) for item, version in row["components"])
                 if "gpus" in row:
                     row["gpus"] = tuple(Gpu(**gpu) for gpu in row["gpus"])
             data[key] = tuple(kind(**row) for row in data[key])

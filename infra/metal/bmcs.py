@@ -7,6 +7,7 @@ A machine that restarts by itself is started again, from its drives unless the B
 console of the kernel says which of the two it was. What BMCs remember is gone with the demo: each run begins as delivered.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -17,9 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from infra.lab.bmc_firmware import Updates
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home
-from infra.lab.powerd import RESETS, PowerServer, bmc_as_delivered, bmc_update
+from infra.lab.powerd import BMC_RESTART_S, RESETS, PowerServer, bmc_as_delivered, bmc_update
 from infra.lab.spec import Server
 from infra.metal.machines import From, Power
 from infra.metal.segment import Segment
@@ -41,6 +43,9 @@ class Load:
         self.lock = threading.RLock()
         self.boots, self.booted_from = 0, "None"
         self.bmc = bmc_as_delivered(spec, factory_user, factory_password)
+        self.updates = Updates(spec.name, self.bmc, self.lock)
+        self.network: Callable[[bool], None] = lambda on: None
+        """Puts the BMC on the network or takes it off."""
 
     def reset(self, kind: str) -> None:
         """A Redfish reset. LabError for an unknown type. Machines have no power button that their system hears."""
@@ -51,6 +56,14 @@ class Load:
                 self.power.off()
             if kind not in ("ForceOff", "GracefulShutdown") and not self.power.is_on:
                 self._start()
+
+    def reset_bmc(self) -> None:
+        """Restart the BMC: it is off the network for BMC_RESTART_S, and the server goes on."""
+        self.updates.bmc_starts()
+        self.network(False)
+        timer = threading.Timer(BMC_RESTART_S, self.network, (True,))
+        timer.daemon = True
+        timer.start()
 
     def view(self) -> dict[str, Any]:
         """What the emulator shows of it."""
@@ -85,6 +98,7 @@ class Load:
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
+        self.updates.host_starts()
         self.power.on(start)
         self.boots, self.booted_from = self.boots + 1, start
         threading.Thread(
@@ -109,7 +123,13 @@ class Machines:
 
     def __init__(self, paths: LabPaths, loads: Mapping[str, Load]) -> None:
         self.paths, self.loads = paths, loads
-        self.operations: dict[str, Callable[..., Any]] = {"view": self.view, "reset": self.reset, "update": self.update}
+        self.operations: dict[str, Callable[..., Any]] = {
+            "view": self.view,
+            "reset": self.reset,
+            "update": self.update,
+            "begin_update": self.begin_update,
+            "reset_bmc": self.reset_bmc,
+        }
 
     def view(self, device: str = "") -> Any:
         """One machine's state, or all of them by name."""
@@ -122,6 +142,12 @@ class Machines:
         """Change what a BMC remembers."""
         with self.loads[device].lock:
             bmc_update(self.loads[device].bmc, key, value)
+
+    def begin_update(self, device: str, versions: dict[str, str], refused: str) -> str:
+        return self.loads[device].updates.begin(versions, refused)
+
+    def reset_bmc(self, device: str) -> None:
+        self.loads[device].reset_bmc()
 
     def call(self, request: dict[str, Any]) -> Any:
         operation = self.operations.get(str(request.pop("op", "")))
@@ -143,6 +169,8 @@ class Bmcs:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         addresses = [load.spec.bmc_address for load in self.machines.loads.values()]
         self.segment.serve_addresses(addresses)
+        for load in self.machines.loads.values():
+            load.network = functools.partial(self.segment.serve_address, load.spec.bmc_address)
         folder = self.paths.root / "bmc"
         folder.mkdir(exist_ok=True)
         argv: list[str | Path] = [

@@ -8,8 +8,9 @@ register judge it. Exit status 0 when all went as said.
 
 State is kept in var/lab-metal: a second run starts both servers from their drives, finds them as they were left, and writes
 nothing. `--anew` begins with empty drives. Power is switched by BMCs over Redfish (infra/metal/bmcs.py), which are taken over from
-their factory account and pinned by the site's certificate; each server is inspected and gets its BIOS profile before its image. The
-site has no firmware bundle, so nothing is flashed.
+their factory account and pinned by the site's certificate. Each server is inspected, flashed with its firmware bundle and gets its
+BIOS profile before its image. Then Ansible configures the nodes, with a light node as their controller: the second run changes
+nothing, and both are idle in Slurm.
 """
 
 import argparse
@@ -26,30 +27,41 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pandas as pd
 
 from capacity.build import build
 from capacity.model import Plan
-from capacity.services import boot
+from capacity.services import boot, slurm
 from capacity.services.boot import collected, consents, record
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import Life, Report
 from capacity.services.boot.starting import Target
 from infra.boot import collect
 from infra.boot import image as images
+from infra.firmware.apply import Outcome
 from infra.install.bring import Delivered
+from infra.install.takeover import take_over
 from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
-from infra.lab.planned import DELIVERED_FIRMWARE
+from infra.lab.planned import DELIVERED_FIRMWARE, components
+from infra.lab.powerd import BMC_RESTART_S
 from infra.lab.spec import Server as Spec
+from infra.metal import firmware
+from infra.metal.accepted import configured, device_files, states
 from infra.metal.bmcs import Bmcs, Load
+from infra.metal.controller import Controller, light_spec
+from infra.metal.inband import Port, commands, inband_ports
 from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import TOOLS, Network, Segment
+from infra.playbook import total
 from inventory.delivered.assets import load_assets
+from inventory.delivered.firmware import Bundle
 from inventory.paths import repo_root, var_dir, write_file
 from inventory.site import load_site
-from network.drivers.credentials import bmc_credentials, factory_credentials
+from network.drivers.credentials import BmcCredentials, bmc_credentials, factory_credentials
 from network.drivers.errors import DeviceError
 from network.drivers.redfish import Bmc
 from validation.evidence.keys import signer_from
@@ -73,6 +85,8 @@ CHECKS = "base_system or mirrored or network_boot or installed_over_the_network"
 JUDGE_S = 900.0
 JUDGED = (0, 1)
 """Exit statuses of pytest: all passed, some failed. The nodes lack what Ansible installs, so S032 may fail."""
+IDLE_S = 300.0
+"""For Slurm to call configured nodes idle: their health check waits for the clock."""
 SHUTDOWN_S = 120.0
 WRITING_S = 8.0
 """After so long the power is cut while the image is written, which takes half a minute."""
@@ -111,7 +125,8 @@ class Demo:
         folder = self.out / "images" / ROLE
         if not (folder / "image.json").exists():
             key = signer_from(f"file:{self.paths.secrets / 'evidence_ed25519'}", Path("/"))
-            of = images.system(self.plan.site.os.key, ROLE, virtual=True)
+            more = images.configured(self.plan.site, ROLE)
+            of = images.system(self.plan.site.os.key, ROLE, virtual=True, more=more)
             images.build(of, folder, key, self.say)
         return boot.parse_image((folder / "image.json").read_text(), str(folder / "image.json"))
 
@@ -142,6 +157,7 @@ class Demo:
         rows = {str(row["name"]): row for row in self.plan.devices.to_dict("records")}
         addresses = self.addresses("bmc")
         factory = factory_credentials(self.plan.site) or bmc_credentials(self.plan.site)
+        adapters = self.plan.cables[self.plan.cables["stage"] == "node-leaf"]["a_device"].value_counts()
         made = {}
         for name, power in powers.items():
             row, psu = rows[name], self.plan.site.server.supplies
@@ -163,30 +179,41 @@ class Demo:
                 load_w=float(row["measured_w"]),
                 bios_version=DELIVERED_FIRMWARE,
                 bmc_version=DELIVERED_FIRMWARE,
+                components=components(
+                    [(slot, firmware.DELIVERED_GPU) for slot in range(1, self.gpus(name) + 1)], adapters[name]
+                ),
             )
             made[name] = Load(spec, power, factory.user, factory.password)
         return made
+
+    def gpus(self, name: str) -> int:
+        """Planned GPUs of a node."""
+        nodes = slurm.design(self.plan, self.plan.catalog).plain()["nodes"]
+        return next(int(node["gpus"]) for node in nodes if node["name"] == name)
+
+    def bundle(self, load: Load, **how: Any) -> Bundle:
+        """The firmware bundle of the machines' model."""
+        return firmware.bundle(self.metal / "firmware", load.spec.model, load.bmc["firmware"], **how)
 
     def taken_over(self, name: str) -> Bmc:
         """The driver of a BMC with the site's account, once the factory's is closed. DeviceError for another server."""
         site, address = self.plan.site, self.addresses("bmc")[name]
         own, factory = bmc_credentials(site), factory_credentials(site)
         serial, uuid = str(self.assets.at[name, "serial"]), str(self.assets.at[name, "uuid"])
-        bmc = Bmc(address, own, BMC_S, name=name, serial=serial, uuid=uuid)
-        if factory is not None and not bmc.login_refused(factory.user, factory.password):
-            delivered = Bmc(address, factory, BMC_S, name=name, serial=serial, uuid=uuid)
-            delivered.change_password(factory.user, own.password)
-            if not bmc.login_refused(factory.user, factory.password):
-                raise DemoError(f"{name}: the factory's login still works after its password was changed")
-            self.say(f"{name}: BMC {bmc.identity()['serial']} taken over, the factory's login refused")
-        return bmc
+
+        def connect(credentials: BmcCredentials) -> Bmc:
+            return Bmc(address, credentials, BMC_S, name=name, serial=serial, uuid=uuid)
+
+        if take_over(name, connect, own, factory):
+            self.say(f"{name}: BMC {connect(own).identity()['serial']} taken over, the factory's login refused")
+        return connect(own)
 
     def addresses(self, network: str) -> dict[str, str]:
         """Address without prefix length by device, in a network of the plan."""
         rows = self.plan.addresses[self.plan.addresses["network"] == network]
         return dict(zip(rows["device"], rows["address"].str.partition("/")[0], strict=True))
 
-    def powers(self, found: Intents, namespace: str) -> dict[str, Power]:
+    def powers(self, found: Intents, namespace: str, ports: Sequence[Port]) -> dict[str, Power]:
         """The machines that the plan's GPU servers are."""
         made = {}
         for number, host in enumerate(found.servers(), start=1):
@@ -201,11 +228,14 @@ class Demo:
                 self.metal,
                 serial=str(self.assets.at[name, "serial"]),
                 uuid=str(self.assets.at[name, "uuid"]),
+                inband=tuple((port.mac, port.tap) for port in ports if port.device == name),
             )
             made[name] = Power(machine, namespace)
         return made
 
-    def servers(self, found: Intents, powers: Mapping[str, Power], image: boot.Image) -> dict[str, Server]:
+    def servers(
+        self, found: Intents, powers: Mapping[str, Power], image: boot.Image, loads: Mapping[str, Load]
+    ) -> dict[str, Server]:
         """The machines with their BMCs and nodes."""
         profile, ssh = self.plan.catalog, self.plan.site.credentials.ssh
         made = {}
@@ -222,7 +252,12 @@ class Demo:
             )
             bios = dict(profile.device(host["model"]).bringup.bios)
             delivered = Delivered(machine.serial, machine.uuid, host["mac"], bios)
-            made[name] = Server(powers[name], access, self.taken_over(name), target, delivered)
+            wanted = self.bundle(loads[name])
+
+            def differs(inventory: Mapping[str, str], wanted: Bundle = wanted) -> list[str]:
+                return wanted.faults(inventory, lambda package: True)
+
+            made[name] = Server(powers[name], access, self.taken_over(name), target, delivered, differs)
         return made
 
 
@@ -276,10 +311,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo = Demo()
     found = boot.intents(demo.plan, demo.assets)
     prefix = demo.plan.site.addressing.provisioning.prefixlen
+    light = light_spec(demo.plan).servers[0].name
+    ports = inband_ports(demo.plan, [*(host["device"] for host in found.servers()), light])
     network = Network(
         f"bringup-{SITE}",
         f"{boot.boot_server(demo.plan)}/{prefix}",
         [f"tap{n + 1}" for n in range(len(found.hosts) + 1)],
+        commands(ports, demo.plan.site.inband.mtu, {p.tap: f"{p.tap}x" for p in ports if p.device == light}),
     )
     demo.keys()
     if arguments.anew:
@@ -289,12 +327,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         changed = demo.render(found, image)
         demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
         with Segment(network, demo.boot, demo.metal) as segment:
-            powers = demo.powers(found, network.namespace)
+            powers = demo.powers(found, network.namespace, ports)
             loads = demo.loads(powers)
             try:
                 with Bmcs(demo.paths, segment, loads):
-                    bringing = Bringing(segment, demo.servers(found, powers, image), demo.metal / "lives", BUDGET_S)
+                    bringing = Bringing(
+                        segment, demo.servers(found, powers, image, loads), demo.metal / "lives", BUDGET_S
+                    )
                     stages(demo, bringing, found, image, segment, loads, short=arguments.short)
+                    judge(demo, segment)
+                    for name in bringing.servers:
+                        shut_down(bringing, name)
             finally:
                 for power in powers.values():
                     power.off()
@@ -323,6 +366,14 @@ def stages(
     if todo := [name for name in names if name not in stood]:
         demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
         silent_bmc(demo, bringing, loads, todo[0])
+        behind = [name for name in todo if bringing.lives[name].step in ("inspect", "firmware")]
+        if behind:
+            for name, life in bringing.bring(behind, demo.say).items():
+                if life.stopped != "firmware-behind":
+                    raise DemoError(
+                        f"{name} stands at {life.step} {life.stopped}, expected firmware-behind: {life.text}"
+                    )
+            firmware_of(demo, bringing, loads, behind, short=short)
         brought(bringing.bring(todo, demo.say))
     running(demo, bringing, names, image)
     if stood:
@@ -341,9 +392,28 @@ def stages(
             without_drive(demo, bringing, proofs, names, lost)
         running(demo, bringing, names, image)
     record_all(demo, bringing, proofs, names)
-    judge(demo, segment)
+
+
+def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Controller) -> None:
+    """Running nodes are configured, take jobs, and are judged; the second run of the playbook changes nothing."""
+    names = list(bringing.servers)
     for name in names:
-        shut_down(bringing, name)
+        if bringing.run(name, device_files(demo.gpus(name))) is None:
+            raise DemoError(f"{name} takes no device files of GPUs")
+    hosts = [controller.name, *names]
+    first = configured(segment, SITE, hosts, demo.metal / "playbook-1.log")
+    demo.say(f"Playbook, first run: {total(first)}")
+    second = configured(segment, SITE, hosts, demo.metal / "playbook-2.log")
+    demo.say(f"Playbook, second run: {total(second)}")
+    if changed := [host for host, row in second.items() if row["changed"]]:
+        raise DemoError(f"the second run of the playbook changed {', '.join(changed)}: {demo.metal / 'playbook-2.log'}")
+    deadline = time.monotonic() + IDLE_S
+    while (seen := states(controller)) and {seen.get(name) for name in names} != {"idle"}:
+        if time.monotonic() > deadline:
+            raise DemoError(f"Slurm calls them {seen}, not idle")
+        time.sleep(2.0)
+    demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
+    judge(demo, segment)
 
 
 def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment) -> None:
@@ -378,6 +448,52 @@ def silent_bmc(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], name: 
     finally:
         bringing.budgets["inspect"] = INSPECT_S
         loads[name].bmc["hangs"] = False
+
+
+def firmware_of(
+    demo: Demo, bringing: Bringing, loads: Mapping[str, Load], names: Sequence[str], *, short: bool
+) -> None:
+    """The roll-out of the bundle. Before it the first server refuses an altered image, gets one that brings another version and
+    goes back, hangs, and loses its BMC in the middle: each named, and nothing of the other servers is touched.
+    """
+    plan, first = demo.plan, names[0]
+    bmcs = {name: cast(Bmc, bringing.servers[name].bmc) for name in names}
+    rack = plan.placements.set_index("device")["rack"]
+    servers = pd.DataFrame(
+        [(name, loads[name].spec.model, rack[name]) for name in names], columns=["name", "model", "rack"]
+    )
+
+    def tried(wanted: Bundle, said: str, run: Callable[[Callable[[], Outcome]], Outcome] = lambda act: act()) -> None:
+        before = {name: bmc.firmware() for name, bmc in bmcs.items()}
+        outcome = run(lambda: firmware.rolled_out(servers, bmcs, wanted, demo.say)[0])
+        if len(outcome.failed) != 1 or said not in outcome.failed[0] or outcome.untouched != len(names) - 1:
+            raise DemoError(f"firmware: expected {said!r}, saw {outcome}")
+        if {name: bmc.firmware() for name, bmc in bmcs.items()} != before:
+            raise DemoError(f"firmware: {said}, and yet versions changed")
+        demo.say(f"firmware: {outcome.failed[0]}; {outcome.untouched} of later stages untouched, versions as before")
+
+    with firmware.StandingStill([bringing.servers[name].power for name in names]):
+        if not short:
+            load = loads[first]
+            tried(demo.bundle(load, names=["NIC"], altered="NIC"), "VerificationFailed")
+            tried(demo.bundle(load, names=["GPU"], wrong="GPU"), "the previous release runs again")
+            load.bmc["update_hangs"] = True
+            tried(demo.bundle(load, names=["BIOS"]), "the earlier version still runs")
+            load.bmc["update_hangs"] = False
+            load.reset_bmc()
+            time.sleep(2 * BMC_RESTART_S)
+            lost = demo.bundle(load, names=["BMC"])
+            tried(lost, "no such task", lambda act: firmware.restarted_in_the_middle(load, act))
+            time.sleep(2 * BMC_RESTART_S)
+        wanted = demo.bundle(loads[first])
+        outcome, mixed = firmware.rolled_out(servers, bmcs, wanted, demo.say)
+        for line in mixed:
+            demo.say(f"firmware: {line}")
+        if outcome.failed:
+            raise DemoError("; ".join(outcome.failed))
+        left = [name for name, bmc in bmcs.items() if wanted.faults(bmc.firmware(), lambda package: True)]
+        if left:
+            raise DemoError(f"firmware: {', '.join(left)} does not run its bundle after the roll-out")
 
 
 def serials(bringing: Bringing, name: str) -> list[str]:
@@ -472,6 +588,11 @@ def record_all(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequence[s
         took = {
             what: round(times[what] - times["on"], 1) for what in ("written", "login") if {what, "on"} <= times.keys()
         }
+        if "login" in took and times.get("bare"):
+            ratio = took["login"] / times["bare"]
+            demo.say(
+                f"{one.server}: power-on to login {took['login']:.0f} s, {ratio:.1f} times a start of this image from its drives"
+            )
         seen = alone(bringing, proofs, one.server)
         whole.append(dataclasses.replace(one, alone=seen, written_s=took.get("written"), login_s=took.get("login")))
     path = write_file(demo.out / record.FILE, record.to_text(whole))

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 From = Literal["network", "disk"]
-MEMORY_MIB = 1024
+MEMORY_MIB = 1152
+"""The kernel keeps some of it: Slurm plans with 95 % of the catalogue's 1,024 MiB."""
 CPUS = 2
 DRIVE_GIB = 3
 MAKER, PRODUCT = "SIMULATED (bringup lab)", "virtual machine"
@@ -43,6 +44,7 @@ class Drive:
 class Machine:
     """A server: `tap` is its port on the provisioning network, `folder` keeps firmware variables and consoles. What it writes to
     its drives is gone with its power where `kept` is False. `serial` and `uuid` are what its firmware says of it (SMBIOS type 1).
+    `inband`: MAC and tap of its other ports, in their order. `still`: its power comes on and its processors do not start.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Machine:
     kept: bool = True
     serial: str = ""
     uuid: str = ""
+    inband: tuple[tuple[str, str], ...] = ()
+    still: bool = False
 
     def console(self, start: From) -> Path:
         """The file of its serial console when started from there."""
@@ -67,6 +71,8 @@ def command(machine: Machine, start: From) -> list[str]:
     argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
     argv += ["-serial", f"file:{machine.console(start)}", "-device", "virtio-rng-pci"]
     argv += ["-smbios", f"type=1,manufacturer={MAKER},product={PRODUCT},serial={machine.serial}"]
+    if machine.still:
+        argv.append("-S")
     if machine.uuid:
         argv += ["-uuid", machine.uuid]
     if machine.uefi:
@@ -75,6 +81,9 @@ def command(machine: Machine, start: From) -> list[str]:
     first = 0 if start == "network" else len(machine.drives) + 1
     argv += ["-netdev", f"tap,id=port,ifname={machine.tap},script=no,downscript=no"]
     argv += ["-device", f"virtio-net-pci,netdev=port,mac={machine.mac},bootindex={first}"]
+    for number, (mac, tap) in enumerate(machine.inband, start=1):
+        argv += ["-netdev", f"tap,id=inband{number},ifname={tap},script=no,downscript=no"]
+        argv += ["-device", f"virtio-net-pci,netdev=inband{number},mac={mac},romfile="]
     options = "format=raw,cache=unsafe,discard=unmap" + ("" if machine.kept else ",snapshot=on")
     for number, drive in enumerate(machine.drives, start=1):
         argv += ["-drive", f"if=none,id=drive{number},file={drive.file},{options}"]

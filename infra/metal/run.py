@@ -43,13 +43,16 @@ class Access:
 
 @dataclass(frozen=True)
 class Server:
-    """A machine with its BMC, how its node is reached, what it shall run, and what was delivered."""
+    """A machine with its BMC, how its node is reached, what it shall run, and what was delivered. `firmware`: what differs from its
+    bundle, {item: version} that runs given; None without a bundle.
+    """
 
     power: Power
     access: Access
     bmc: InstallBmc
     target: Target
     delivered: Delivered
+    firmware: Callable[[Mapping[str, str]], Sequence[str]] | None = None
 
 
 class Heard:
@@ -90,7 +93,9 @@ class Bringing:
         self.times: dict[str, dict[str, float]] = (
             json.loads(self.times_file.read_text()) if self.times_file.exists() else {}
         )
-        """Unix times of the last writing of each server: power-on, read back, first login."""
+        """Unix times of the last writing of each server: power-on, read back, first login; `bare`: seconds of its last start
+        from its drives to a login.
+        """
         self.began: dict[str, float] = {}
 
     @property
@@ -113,7 +118,7 @@ class Bringing:
                 server.bmc,
                 Heard(self.segment),
                 lambda: self.told(name),
-                None,  # the demo's site has no bundle
+                server.firmware,
                 lambda: True,  # nobody else switches these machines
                 lambda: self._marked(name),
             )
@@ -127,6 +132,7 @@ class Bringing:
     def start(self, names: Iterable[str], say: Say) -> dict[str, str]:
         """Start ready servers that are off from their drives; by name what each says it runs, '' where none logs us in in time."""
         waiting, found = list(names), dict[str, str]()
+        off = {name: time.time() for name in waiting if not self.servers[name].power.is_on}
         for name in waiting:
             self.servers[name].bmc.power("On")
         deadline = time.monotonic() + self.budgets["first-boot"]
@@ -135,8 +141,11 @@ class Bringing:
                 if (said := self.run(name, f"cat {IMAGE_NOTE}")) is not None:
                     found[name] = said.strip()
                     waiting.remove(name)
+                    if name in off:
+                        self.times.setdefault(name, {})["bare"] = time.time() - off[name]
                     say(f"{name}: runs {' '.join(said.split()[:2])}")
             time.sleep(POLL_S)
+        write_file(self.times_file, json.dumps(self.times, indent=1) + "\n")
         return {name: found.get(name, "") for name in self.servers if name in found or name in waiting}
 
     def again(self, name: str) -> None:

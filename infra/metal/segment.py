@@ -42,11 +42,14 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Network:
-    """Addresses of the segment: of the boot server with prefix length, and the ports of the machines."""
+    """Addresses of the segment: of the boot server with prefix length, and the ports of the machines. `inband`: lines of
+    `ip -batch` that make the in-band network (infra/metal/inband.py).
+    """
 
     namespace: str
     address: str
     taps: Sequence[str]
+    inband: Sequence[str] = ()
 
 
 class Segment:
@@ -92,6 +95,10 @@ class Segment:
         )
         for tap in self.network.taps:
             ip([f"tuntap add dev {tap} mode tap", f"link set {tap} master br0 up"], name)
+        if self.network.inband:
+            ip(self.network.inband, name)
+            settings = "cd /proc/sys/net/ipv4; echo 1 >ip_forward; for file in conf/*/rp_filter; do echo 0 >$file; done"
+            subprocess.run(self.enter(["sh", "-ec", settings]), check=True, capture_output=True)
         self._dnsmasq(loaders)
         self._http()
         self.outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
@@ -116,6 +123,10 @@ class Segment:
     def serve_addresses(self, addresses: Sequence[str]) -> None:
         """The boot server answers at these addresses too."""
         ip([f"addr add {address}/32 dev lo" for address in addresses], self.network.namespace)
+
+    def serve_address(self, address: str, on: bool) -> None:
+        """Put one of these addresses on the network, or take it off."""
+        ip([f"addr {'add' if on else 'del'} {address}/32 dev lo"], self.network.namespace)
 
     def offers(self) -> dict[str, Offer]:
         """By MAC with hyphens what is served to servers."""

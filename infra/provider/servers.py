@@ -18,6 +18,7 @@ site's password: a factory password would open the BMC to everybody.
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from infra.install.takeover import take_over
 from infra.provider.diff import differences
 from infra.provider.fleet import Reach, each
 from infra.provider.ledger import PowerLedger
@@ -193,22 +194,12 @@ class Servers(OfRack):
 
     def _take_over(self, reference: str, name: str, wanted: Data, budget_s: float) -> None:
         """Close the factory's account: the site's account gets the site's password, the factory's password goes."""
-        factory, own = self._sites.factory(reference), self._sites.bmc(reference)
-        if factory is None or self._connect(name, wanted, own, budget_s).login_refused(factory.user, factory.password):
-            return
-        bmc = self._connect(name, wanted, factory, budget_s)
-        if factory.user != own.user:
-            bmc.ensure_account(own.user, own.password)
-            bmc = self._connect(name, wanted, own, budget_s)
-        bmc.change_password(factory.user, own.password)
-        if not bmc.login_refused(factory.user, factory.password):
-            raise WriteRefused(
-                name,
-                "close the factory account",
-                f"the factory login of {factory.user} refused",
-                "it still works",
-                "disable that account by hand on the BMC's own page",
-            )
+        take_over(
+            name,
+            lambda credentials: self._connect(name, wanted, credentials, budget_s),
+            self._sites.bmc(reference),
+            self._sites.factory(reference),
+        )
 
     def _shut_down(self, reference: str, ledger: PowerLedger, name: str, server: Data) -> None:
         own = self._sites.bmc(reference)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from infra import demo
-from infra.demo import Ended, Stage, matched, recap, run
+from infra.demo import Ended, Stage, matched, recapped, run
 
 
 def sh(*scripts: str, limit_s: float = 20.0) -> Stage:
@@ -69,7 +69,7 @@ def test_ansible_recap_is_summed_over_hosts() -> None:
         "ctl01   : ok=30   changed=10   unreachable=0    failed=0    skipped=2\n"
         "gpu001  : ok=25   changed=9    unreachable=0    failed=1    skipped=2\n"
     )
-    assert recap(output) == "2 hosts, ok=55 changed=19 failed=1 unreachable=0"
+    assert recapped(output) == "2 hosts, ok=55 changed=19 failed=1 unreachable=0"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from securesystemslib.dsse import Envelope
 
 from capacity.services.boot import parse_image
 from infra.boot import image
+from inventory.site import load_site
 from validation.evidence.keys import signer_of
 
 GPU = image.system("debian-12", "gpu")
@@ -21,6 +22,24 @@ def test_a_role_has_its_packages_and_one_kernel():
     assert "linux-image-amd64" in GPU.packages
     assert "linux-image-cloud-amd64" in image.system("debian-12", "gpu", virtual=True).packages
     assert set(image.system("debian-12", "management").packages) - set(GPU.packages) == {"dnsmasq-base", "ipxe"}
+
+
+def test_the_image_of_compute_nodes_has_what_the_playbook_installs_on_them():
+    site = load_site("lab-metal")
+    more = image.configured(site, "gpu")
+    assert {"chrony", "munge", "slurmd", "glusterfs-client", "rdma-core", "prometheus-node-exporter", "dmidecode"} <= {
+        *more
+    }
+    made = image.system(site.os.key, "gpu", more=more)
+    assert {*more} <= {*made.packages}
+    assert "slurmd.service" in made.waiting
+    other = site.model_copy(update={"scheduler": site.scheduler.model_copy(update={"packages": "schedmd"})})
+    assert not {package for package in image.configured(other, "gpu") if "slurm" in package}
+
+
+@pytest.mark.parametrize("role", ["controller", "management"])
+def test_other_roles_get_their_packages_by_the_playbook(role):
+    assert image.configured(load_site("lab-metal"), role) == ()
 
 
 def test_roots_of_two_roles_have_two_uuids_and_those_of_one_role_the_same():

@@ -91,8 +91,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    for name in ("RETURN_S", "SETTLE_S", "BOOT_S"):
-        monkeypatch.setattr(flashing, name, 0.2)
+    monkeypatch.setattr(flashing, "SETTLE_S", 0.2)
 
 
 def bundle(folder, *packages):
@@ -127,7 +126,7 @@ def images(wanted):
 
 def run(server, wanted, busy=""):
     said = []
-    doors = Doors(server, server, lambda: busy, server.ac_cycle, poll_s=0.01)
+    doors = Doors(server, server, lambda: busy, server.ac_cycle, poll_s=0.01, boot_s=0.2, return_s=0.2)
     try:
         return flash("gpu001", wanted, doors, lambda name, text: said.append(text)), said
     except FlashError as error:

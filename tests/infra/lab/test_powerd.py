@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from capacity.build import build
-from infra.lab import ib, net, node, pdu, powerd, switch
+from infra.lab import gpus, ib, net, node, pdu, powerd, switch
+from infra.lab.bmc_firmware import gpu_item
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
+from inventory.delivered.gpus import load_gpus
 from inventory.site import load_site
 
 
@@ -80,7 +82,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> Devices:
 def spec() -> LabSpec:
     """The lab under a name that none has: a watcher that outlives its test cuts the power of nothing."""
     site = load_site("lab")
-    return replace(from_plan(site, build(site), load_assets(site), load_catalog()), name="nolab")
+    return replace(from_plan(site, build(site), load_assets(site), load_catalog(), load_gpus(site)), name="nolab")
 
 
 @pytest.fixture
@@ -120,6 +122,19 @@ def test_a_server_is_dead_after_a_cut_though_the_fabric_does_not_answer(lab, dev
         server.reset("ForceOff")
     assert devices.acts[-2:] == ["dark", "cut"]
     assert devices.processes[-1].poll() is not None
+
+
+def test_new_firmware_of_a_gpu_is_what_its_driver_reads_after_the_next_start(lab, devices, spec, monkeypatch):
+    server, shown = lab.servers["gpu001"], {}
+    monkeypatch.setattr(gpus, "change", lambda folder, index, keys: shown.update({index: keys}))
+    gpu = server.spec.gpus[1]
+    assert server.bmc["firmware"][gpu_item(gpu.slot)] == gpu.vbios
+    assert server.bmc["firmware"]["NIC_1"]
+    server.bmc["firmware_pending"] = {gpu_item(gpu.slot): "97.00", "NIC_1": "28.9"}
+    server.settle()
+    server.reset("On")
+    assert (server.bmc["firmware"][gpu_item(gpu.slot)], server.bmc["firmware"]["NIC_1"]) == ("97.00", "28.9")
+    assert shown == {gpu.index: {"vbios": "97.00"}}
 
 
 def test_a_system_that_ends_by_itself_is_noted_though_the_fabric_does_not_answer(lab, devices, capfd):

@@ -1,0 +1,88 @@
+"""From a login to a node that is accepted: the playbook twice, idle in Slurm, and what the checks say.
+
+    configured(segment, hosts, log)      the playbook's recap by host, from within the segment
+    states(controller)                   {"gpu001": "idle", …} as Slurm tells
+
+The demo has a controller and no storage, no telemetry and no NVIDIA GPU: plays and roles of these are left out by their tags, and
+slurmd finds device files of GPUs that nothing stands behind. Without KVM a node is twenty times slower than its host, so that the
+time budgets for slurmd and for registering are longer than the site's.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from infra.env import environment, mitogen
+from infra.lab import node
+from infra.lab.paths import LabError
+from infra.metal.controller import Controller
+from infra.metal.segment import Segment
+from infra.playbook import recap
+from inventory.paths import repo_root, site_dir
+
+SKIPPED = ("storage", "telemetry", "gpu_stack", "workloads")
+VARIABLES = {
+    "bringup_nvidia": {"packages": {}, "repositories": []},
+    "slurm_health_mounts": [],
+    "slurm_slurmd_timeout_s": 300,
+    "slurm_registered_budget_s": 300,
+}
+PLAYBOOK_S = 2400.0
+TASK_S = 900
+"""For one task on a machine without KVM beside other work."""
+LOGIN_S = 60
+GPU_DEVICES = (
+    "printf '# Written by make demo-metal: slurmd wants the device files of its GPUs; nothing stands behind them.\\n' >{file} && "
+    'for gpu in $(seq 0 {last}); do echo "c /dev/nvidia$gpu 0666 root root - 195:$gpu" >>{file}; done && '
+    "systemd-tmpfiles --create {file} && ls /dev/nvidia{last}"
+)
+"""A shell command. Character device 195:N is GPU N (Linux, Documentation/admin-guide/devices.txt)."""
+GPU_DEVICES_FILE = "/etc/tmpfiles.d/simulated-gpus.conf"
+
+
+def device_files(gpus: int) -> str:
+    """The command that gives a node device files for so many GPUs, also after its next start."""
+    return GPU_DEVICES.format(file=GPU_DEVICES_FILE, last=gpus - 1)
+
+
+def command(site: str, hosts: Sequence[str]) -> list[str]:
+    """ansible-playbook on these hosts."""
+    argv = [
+        "ansible-playbook",
+        "playbooks/site.yml",
+        "-i",
+        str(site_dir(site) / "site.yaml"),
+        "--limit",
+        ",".join(hosts),
+    ]
+    return [*argv, "--skip-tags", ",".join(SKIPPED), "--extra-vars", json.dumps(VARIABLES)]
+
+
+def configured(segment: Segment, site: str, hosts: Sequence[str], log: Path) -> dict[str, dict[str, int]]:
+    """Run the playbook on these hosts; its recap. LabError where it fails or ends without a recap of each host."""
+    more = {"ANSIBLE_TASK_TIMEOUT": str(TASK_S), "ANSIBLE_TIMEOUT": str(LOGIN_S), "PYTHONPATH": str(repo_root())}
+    with log.open("w") as file:
+        try:
+            done = subprocess.run(
+                segment.enter(command(site, hosts)),
+                cwd=repo_root(),
+                env={**environment(), **mitogen(), **more},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                timeout=PLAYBOOK_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise LabError(f"the playbook did not end within {PLAYBOOK_S:g} s: {log}") from None
+    rows = recap(log.read_text(errors="replace"))
+    if done.returncode or {*hosts} - {*rows}:
+        raise LabError(f"the playbook ended with exit status {done.returncode}: {log}")
+    return rows
+
+
+def states(controller: Controller) -> Mapping[str, str]:
+    """State of each node as Slurm's controller tells it (sinfo(1), compact form)."""
+    said = node.run(controller.spec, controller.name, "sinfo", "--noheader", "--Node", "--format", "%N %t")
+    return dict(line.split() for line in said.splitlines() if line.strip())
