@@ -137,6 +137,7 @@ def places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Find
         hall.room(site),
         inlets,
         outlets,
+        catalog.device(site.oob.switch_model).bringup.data_ports,
         placement.Held(baseline.racks, baseline.placements) if baseline else None,
         site_devices.system_bottoms(site, catalog, waiting),
         block.devices if block else (),

@@ -23,6 +23,7 @@ from inventory.site.sections.power import RACK_USES
 from network.fabric import FatTree, fat_tree_switches
 from network.wiring import rails
 from network.wiring.inband import placed_block
+from network.wiring.oob import AGGREGATION
 
 _SERVICE_PREFIX = {"controller": "ctl", "storage": "sto", "management": "mgm"}
 _COMPUTE_PREFIX = {"ib": "ib", "roce": "ro"}
@@ -136,7 +137,7 @@ def _management_switches(site: Site, catalog: Catalog, inside: int, aggregation:
         numbers = _numbered(site.oob.switches, widths.own, _inside_names(site, inside, widths), numbers)
     else:
         numbers = numbers[inside:]
-    own = [*numbers, *widths.names("oobagg", aggregation, 2)]
+    own = [*numbers, *widths.names(AGGREGATION, aggregation, 2)]
     return _rows(own, "switch", "oob", catalog.device(site.oob.switch_model), fabric="oob", first=inside)
 
 
@@ -359,7 +360,7 @@ def widths_of(baseline: Plan | Standing | None) -> Widths:
     devices = baseline.devices
     parts = devices["name"].str.extract(r"^([a-z]+)(\d+)$").dropna()
     digits = parts[1].str.len().groupby(parts[0]).first()
-    oob = devices[(devices["fabric"] == "oob") & ~devices["name"].str.startswith("oobagg")]
+    oob = devices[(devices["fabric"] == "oob") & ~devices["name"].str.startswith(AGGREGATION)]
     within = oob["busbar"] >= 0
     return Widths(
         {str(prefix): int(count) for prefix, count in digits.items()},

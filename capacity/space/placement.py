@@ -30,6 +30,7 @@ import pandas as pd
 from capacity.worst import worst_of
 from inventory.catalog import U_M
 from inventory.findings import Finding, RemedyOf, finding
+from network.wiring.oob import AGGREGATION
 
 COMPUTE, NETWORK, STORAGE = range(3)
 """Uses of racks: with GPU servers; with switches and service nodes; with storage that is bought."""
@@ -103,6 +104,7 @@ def place(
     room: Room,
     inlets: Mapping[str, str],
     outlets_per_rack: Sequence[Mapping[str, int]],
+    oob_ports: int,
     held: Held | None = None,
     bottoms: Ints | None = None,
     storage: tuple[str, ...] = (),
@@ -110,11 +112,12 @@ def place(
     """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
-    `outlets_per_rack`, for each use of racks, an inlet connector to the outlets for it on all PDUs of a rack. Devices of an
-    earlier plan stay where they are; new racks then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest
+    `outlets_per_rack`, for each use of racks, an inlet connector to the outlets for it on all PDUs of a rack. An aggregation switch of
+    the management network joins `oob_ports` access switches. Devices of an earlier plan stay where they are; new racks then stand
+    behind its racks. `bottoms`, aligned with `devices`, is the lowest
     rack unit of those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
     """
-    return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, held, bottoms, storage).run()
+    return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, oob_ports, held, bottoms, storage).run()
 
 
 class _Packer:
@@ -131,12 +134,13 @@ class _Packer:
         room: Room,
         inlets: Mapping[str, str],
         outlets_per_rack: Sequence[Mapping[str, int]],
+        oob_ports: int,
         held: Held | None,
         bottoms: Ints | None,
         storage: tuple[str, ...],
     ) -> None:
         self.devices = devices.reset_index(drop=True)
-        self.unit_nodes = unit_nodes
+        self.unit_nodes, self.oob_ports = unit_nodes, oob_ports
         self.racks = limits
         self.room = room
         bought = self.devices["role"].isin(["storage", "metadata"]) & self.devices["model"].isin(storage)
@@ -235,9 +239,16 @@ class _Packer:
         compute = np.flatnonzero((role == "leaf") & (fabric == "compute"))
         unit = self.devices["unit"].to_numpy(dtype=np.int64)[compute]
         serve(compute, unit * self.unit_nodes, (unit + 1) * self.unit_nodes)
-        for members in (np.flatnonzero((role == "leaf") & (fabric == "inband")), np.flatnonzero(role == "oob")):
+        joins = self.devices["name"].str.startswith(AGGREGATION).to_numpy(dtype=bool)
+        access = np.flatnonzero((role == "oob") & ~joins)
+        for members in (np.flatnonzero((role == "leaf") & (fabric == "inband")), access):
             share = np.arange(len(members) + 1) * servers // max(len(members), 1)
             serve(members, share[:-1], share[1:])
+        for number, switch in enumerate(np.flatnonzero(joins).tolist()):
+            joined = access[number * self.oob_ports : (number + 1) * self.oob_ports]
+            at = self.home[joined]
+            first[switch] = np.where(at < 0, first[joined], at).min()
+            last[switch] = np.where(at < 0, last[joined], at).max()
         return first, last
 
     def _fit_near(self, device: int, first: int, last: int) -> bool:

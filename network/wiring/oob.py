@@ -17,6 +17,8 @@ from network.wiring.single_failures import too_many
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
+AGGREGATION = "oobagg"
+"""What names of switches that join the access switches begin with; their role is that of the access switches."""
 
 
 def oob_aggregation(site: Site, catalog: Catalog) -> int:

@@ -38,7 +38,7 @@ def placed(counts: dict[str, int], power_kw: float, outlets: int) -> Space:
     rack = RackLimits("rack-48u-800", 48, 4, 140.0, 1360.0, power_kw, 0.8, 1.2)
     inlets = {model: str(inlet) for model, (*_, inlet) in KINDS.items()}
     sockets = {"c14": outlets, "c20": outlets}
-    return place(devices, 32, (rack, rack, rack), ROOM, inlets, [sockets] * 3)
+    return place(devices, 32, (rack, rack, rack), ROOM, inlets, [sockets] * 3, 48)
 
 
 @given(
@@ -79,3 +79,29 @@ def test_a_search_that_has_too_many_ways_ends_and_finds_none() -> None:
     assert search.racks(1, 1) == []
     search.racks(14, 14)
     assert search.steps <= 1.01 * search.MOST_STEPS
+
+
+def test_switches_that_join_the_management_network_stand_amid_those_that_they_join() -> None:
+    servers, access, joining = 400, 100, 3
+    server = {"u_height": 8, "mass_kg": 130.0, "nameplate_w": 10200.0, "psu_count": 6, "inlet": "c20"}
+    switch = dict(
+        zip(("u_height", "mass_kg", "nameplate_w", "psu_count", "inlet"), KINDS["nvidia-sn2201"], strict=True)
+    )
+    rows = [
+        *(
+            {**server, "name": f"node{i:03d}", "model": "server", "kind": "server", "role": "gpu"}
+            for i in range(servers)
+        ),
+        *({**switch, "name": f"oob{i:03d}", "model": "nvidia-sn2201", "role": "oob"} for i in range(access)),
+        *({**switch, "name": f"oobagg{i:02d}", "model": "nvidia-sn2201", "role": "oob"} for i in range(joining)),
+    ]
+    devices = pd.DataFrame(rows).fillna({"kind": "switch"}).assign(fabric="oob", unit=-1, busbar=-1)
+    rack = RackLimits("rack-48u-800", 48, 4, 140.0, 1360.0, 44.0, 0.8, 1.2)
+    sockets = {"c14": 24, "c20": 24}
+    inlets = {"server": "c20", "nvidia-sn2201": "c14"}
+    space = place(devices, 32, (rack, rack, rack), ROOM, inlets, [sockets] * 3, 48)
+    at = space.placements.set_index("device")["rack"].str.removeprefix("r").astype(int)
+    for number in range(joining):
+        joined = at[[f"oob{i:03d}" for i in range(access)][48 * number : 48 * (number + 1)]]
+        middle = (joined.min() + joined.max()) / 2
+        assert abs(at[f"oobagg{number:02d}"] - middle) <= 1
