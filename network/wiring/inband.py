@@ -88,8 +88,10 @@ def inband_cables(
         used = {name: ends[name] for name in names}
         if used and max(used.values()) > limit:
             most = catalog.device(spec.spine_model).bringup.data_ports
-            more = _leaves_that_fit(site, gpu, count, limit, most) if role == "leaf" else 0
-            change = remedy({"inband.leaves": more}) if more else remedy(fix=f"fewer-{_OTHER[role]}")
+            more = _leaves_that_fit(site, gpu, count, catalog.device(spec.leaf_model).bringup.data_ports, most)
+            larger = _larger_leaf(site, catalog, gpu, count) if role == "leaf" else _larger_spine(site, catalog)
+            changes = [remedy({"inband.leaves": more})] if more else []
+            changes += [remedy(larger)] if larger else []
             findings.append(
                 finding(
                     "INBAND-PORTS",
@@ -97,7 +99,7 @@ def inband_cables(
                     limit=float(limit),
                     limit_source=f"catalogue {model} data_ports",
                     words={"model": model},
-                    remedies=[change, remedy(fix=f"larger-{role}")],
+                    remedies=changes or [remedy(fix=f"fewer-{_OTHER[role]}"), remedy(fix=f"larger-{role}")],
                     more_numbers={"ports": max(used.values())},
                 )
             )
@@ -106,6 +108,43 @@ def inband_cables(
     rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
     by_server = dict(zip(servers["name"], rate, strict=True))
     return links.assign(rate_gbps=links["a_device"].map(by_server).fillna(float(spec.rate_gbps))), findings
+
+
+def _larger_leaf(
+    site: Site, catalog: Catalog, gpu: npt.NDArray[np.bool_], links: npt.NDArray[np.int64]
+) -> dict[str, str | int]:
+    """The smallest leaf model on which these links have ports, with a spine model where the site's has no port for each such leaf,
+    and the number of leaves where the site states one; {} where the catalogue has none.
+    """
+    spec = site.inband
+    now = catalog.device(spec.spine_model).bringup.data_ports
+    spines = [(now, spec.spine_model), *_larger(catalog, spec.spine_model, spec.rate_gbps)]
+    for ports, model in _larger(catalog, spec.leaf_model, spec.rate_gbps):
+        for most, spine in spines:
+            if leaves := _leaves_that_fit(site, gpu, links, ports, most):
+                changed: dict[str, str | int] = {"inband.leaf_model": model}
+                changed |= {"inband.spine_model": spine} if spine != spec.spine_model else {}
+                return changed if "inband.leaves" in site.effective.open else {**changed, "inband.leaves": leaves}
+    return {}
+
+
+def _larger_spine(site: Site, catalog: Catalog) -> dict[str, str | int]:
+    """The smallest spine model with a port for each leaf; {} where the catalogue has none."""
+    spec = site.inband
+    fitting = (model for ports, model in _larger(catalog, spec.spine_model, spec.rate_gbps) if ports >= spec.leaves)
+    return {"inband.spine_model": model} if (model := next(fitting, None)) else {}
+
+
+def _larger(catalog: Catalog, than: str, rate_gbps: float) -> list[tuple[int, str]]:
+    """Ethernet switches of the same maker with more ports that have this rate: ports and model, the fewest ports first."""
+    now = catalog.device(than)
+    facts = ((slug, one.bringup) for slug, one in catalog.devices.items() if one.manufacturer == now.manufacturer)
+    switches = ((slug, one) for slug, one in facts if one.kind == "switch" and one.fabric == "eth")
+    return sorted(
+        (one.data_ports, slug)
+        for slug, one in switches
+        if one.data_ports > now.bringup.data_ports and one.rate_gbps >= rate_gbps
+    )
 
 
 def _too_many_leaves(

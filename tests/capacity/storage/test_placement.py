@@ -3,6 +3,7 @@
 import pytest
 
 from capacity.build import build
+from capacity.kept import Kept
 from capacity.least import with_values
 from capacity.model import Plan
 from inventory.catalog import load_catalog
@@ -136,6 +137,17 @@ def test_the_number_of_leaves_that_is_named_does_mend_it() -> None:
     for leaves, ids in ((46, []), (44, ["INBAND-PORTS"])):
         found = build(variant("h100-1000-ib", inband={"leaves": leaves})).findings
         assert [f.id for f in found if f.id == "INBAND-PORTS"] == ids
+
+
+def test_where_no_number_of_leaves_has_the_ports_a_larger_leaf_is_named_that_does() -> None:
+    inband = {"leaves": 44, "spines": 40}
+    short = build(variant("h100-1000-ib", inband=inband), kept=Kept(), what_ifs=False)
+    (way,) = only(short, "INBAND-PORTS").remedies
+    assert dict(way.settings) == {"inband.leaf_model": "nvidia-sn5600", "inband.leaves": 26}
+    mended = {key.removeprefix("inband."): value for key, value in way.settings.items()}
+    found = build(variant("h100-1000-ib", inband={**inband, **mended}), kept=Kept(), what_ifs=False).findings
+    assert not {one.id for one in found if one.severity == "error"} - {f.id for f in short.findings}
+    assert "INBAND-PORTS" not in {one.id for one in found}
 
 
 def test_racks_of_their_own_class_have_their_own_limits() -> None:
