@@ -112,9 +112,9 @@ def place(
     """Place `devices` (columns of frames.DEVICES; no PDUs and power shelves, their places are `end_placements`).
 
     `unit_nodes` is the number of servers that share a set of leaves; `inlets` maps a model to its inlet connector, and
-    `outlets_per_rack`, for each use of racks, an inlet connector to the outlets for it on all PDUs of a rack. An aggregation switch of
-    the management network joins `oob_ports` access switches. Devices of an earlier plan stay where they are; new racks then stand
-    behind its racks. `bottoms`, aligned with `devices`, is the lowest
+    `outlets_per_rack`, for each use of racks, an inlet connector to the outlets for it on all PDUs of a rack. An aggregation
+    switch of the management network joins `oob_ports` access switches. Devices of an earlier plan stay where they are; new racks
+    then stand behind its racks. `bottoms`, aligned with `devices`, is the lowest
     rack unit of those that stand in a rack-scale system, 0 for others. `storage` are the models of storage that is bought.
     """
     return _Packer(devices, unit_nodes, limits, room, inlets, outlets_per_rack, oob_ports, held, bottoms, storage).run()
