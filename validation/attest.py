@@ -8,9 +8,9 @@ puts it into the log. Keys count only if the site file pins them for the role (`
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from securesystemslib.signer import CryptoSigner
 from inventory.paths import read_file, write_file
 from inventory.site import Site
 from network.drivers.errors import one_line, printable
+from validation import forms
 from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
@@ -82,7 +83,7 @@ def template(register: Register, site: Site, item_id: str, subjects: Sequence[st
         f"# signed by {', then '.join(item.signers_on(site))}, each with another person's key",
         f"item: {item.id}",
         f"subjects: [{', '.join(subjects)}]",
-        *(f"{name}:  # {hints.get(name, name.replace('_', ' '))}" for name in item.form),
+        *(f"{name}:  # {hints.get(name) or forms.hint(name, subjects)}" for name in item.form),
         f"{ATTACHMENTS}: []  # files beside this form: reports, certificates, photos",
     ]
     return "\n".join(lines) + "\n"
@@ -96,24 +97,28 @@ def records_of(
     now: datetime,
     store: Store | None = None,
     approve: Approve | None = None,
+    known: Mapping[str, Collection[str]] | None = None,
 ) -> list[Record]:
     """The records of a filled-in form; with a ``store``, its attachments are kept there.
 
     ``approve`` says what the approvals of go-live are about; without it they name the plan alone, and do not count.
 
-    AttestError lists all faults: wrong item or subjects, missing fields, a date in the future, an unknown role, a
-    licence that the site file asks for, an instrument without calibration, an attachment that cannot be read.
+    ``known`` gives, per device, the identifiers that the inventory lists.
+
+    AttestError lists all faults: wrong item or subjects, missing fields, a value that is none of its field (forms.py), a reading
+    other than plan, site file or asset list have, a date in the future or before the site, an unknown role, a licence that the
+    site file asks for, an instrument without calibration, an attachment that cannot be read.
     """
     form = _load(form_path)
     item = _attested(register, str(form.get("item")))
     faults: list[str] = []
     subjects = _subjects(register, item, plan, form.get("subjects"), faults)
-    faults += _form_faults(item, site, form)
+    wrong = _form_faults(item, site, form, subjects)
+    faults += wrong if faults or wrong else forms.unlike(item, form, subjects, plan, known or {})
     result = OUTCOMES.get(str(form.get("outcome")))
     if form.get("outcome") and result is None:
         faults.append(f"outcome is {form['outcome']!r}; it is one of {', '.join(OUTCOMES)}")
-    day = _day(form, "date", faults)
-    _day(form, "expiry", faults)
+    day = forms.day_of(form.get("date"))
     if day and day > now.date():
         faults.append(f"date {day} lies in the future")
     attachments = _attachments(form, form_path, store, faults)
@@ -132,9 +137,13 @@ def records_of(
             ended=now,
             tool="bringup attest",
             tool_version="1",
-            form=plain,
+            form=forms.of_subject(plain, subject),
             attachments=attachments,
-            inputs=approved.inputs if approved else {"plan": plan.hash} if item.step == GO_LIVE_STEP else {},
+            inputs=approved.inputs
+            if approved
+            else {"plan": plan.hash}
+            if item.step == GO_LIVE_STEP
+            else forms.rows(plan, subject),
             configuration=approved.configuration if approved else {},
             detail=f"{form['name']} ({form['role']}), {day}: {form['outcome']}",
         )
@@ -151,9 +160,10 @@ def sign_form(
     store: Store,
     now: datetime,
     approve: Approve | None = None,
+    known: Mapping[str, Collection[str]] | None = None,
 ) -> Signing:
     """Sign a form as its first signer. The signer's key must be pinned for the role that the form states."""
-    records = records_of(register, site, plan, form_path, now, store, approve)
+    records = records_of(register, site, plan, form_path, now, store, approve, known)
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
@@ -212,8 +222,11 @@ def run(
     name: str = "",
     console: Console | None = None,
     approve: Approve | None = None,
+    known: Mapping[str, Collection[str]] | None = None,
 ) -> int:
     """Sign ``form``, or add a signature to ``pending`` as ``name``; says what happened. Returns 0.
+
+    ``known`` as in `records_of`.
 
     ``key`` is a secret reference (``file:``, ``env:``, ``vault:``) to the person's ed25519 private key, ``folder`` the
     site's output folder. AttestError, SigningKeyError, SecretError or IntegrityError say why not.
@@ -224,11 +237,11 @@ def run(
     if pending is not None:
         seen = pending_records(pending)
     else:
-        seen = records_of(register, site, plan, form, datetime.now(UTC)) if form is not None else []
+        seen = records_of(register, site, plan, form, datetime.now(UTC), known=known) if form is not None else []
     for line in shown(seen):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if form is not None:
-        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve)
+        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve, known)
     elif pending is not None:
         done = countersign(register, site, pending, signer, name, store)
     else:
@@ -242,7 +255,7 @@ def run(
     return 0
 
 
-def _form_faults(item: Item, site: Site, form: Mapping[str, Any]) -> list[str]:
+def _form_faults(item: Item, site: Site, form: Mapping[str, Any], subjects: Sequence[str]) -> list[str]:
     """What is missing in a form, or not as item and site file ask for it."""
     faults = [f"{name} is empty" for name in item.form if form.get(name) in (None, "", [], {})]
     if form.get("role") not in (None, *item.signers):
@@ -254,7 +267,7 @@ def _form_faults(item: Item, site: Site, form: Mapping[str, Any]) -> list[str]:
         faults.append(f"licence is empty; the site file asks for it: {holder.licence}")
     if form.get("instrument") and not form.get("calibration"):
         faults.append("calibration of the instrument is empty")
-    return faults
+    return faults + forms.faults(item, form, subjects, forms.began(site))
 
 
 def _second(envelope: Envelope, first: Mapping[str, Any], item: Item, name: str, at: datetime) -> Mapping[str, Any]:
@@ -309,7 +322,7 @@ def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: 
         raise strict.Refused(f"it holds another statement than attestations of {item.id}")
     if item.step == GO_LIVE_STEP and record.ended > now + SKEW:
         raise strict.Refused(f"it is dated {record.ended:%Y-%m-%d %H:%M %Z}, later than now")
-    if faults := _form_faults(item, site, record.form):
+    if faults := _form_faults(item, site, record.form, (record.subject,)):
         raise strict.Refused("; ".join(faults))
     if OUTCOMES.get(str(record.form["outcome"])) != record.result:
         raise strict.Refused(f"its form says {record.form['outcome']!r}, its result {record.result}")
@@ -346,17 +359,6 @@ def _subjects(register: Register, item: Item, plan: PlanView, given: object, fau
     if unknown := [name for name in names if name not in known]:
         faults.append(f"{item.id} has no subject {', '.join(unknown)}; it has {', '.join(known[:10])}")
     return names
-
-
-def _day(form: Mapping[str, Any], name: str, faults: list[str]) -> date | None:
-    value = form.get(name)
-    if value in (None, ""):
-        return None
-    try:
-        return value if isinstance(value, date) else date.fromisoformat(str(value))
-    except ValueError:
-        faults.append(f"{name} {value!r} is not a date of the form YYYY-MM-DD")
-        return None
 
 
 def _attachments(

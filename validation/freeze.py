@@ -45,7 +45,13 @@ SIGNERS = 2
 INPUT = "freeze"
 PROGRAM = "program."
 STEPS = "validation/steps.yaml"
-TABLES = (STEPS, "validation/evidence/markers.yaml", "validation/xids.yaml", "inventory/limits.yaml")
+TABLES = (
+    STEPS,
+    "validation/forms.yaml",
+    "validation/evidence/markers.yaml",
+    "validation/xids.yaml",
+    "inventory/limits.yaml",
+)
 GATE = "validation/gate.py"
 ACCEPT = "run `bringup accept` first: it writes accepted/ beside the site file"
 MAX_ACCEPTED = 100

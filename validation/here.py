@@ -57,13 +57,23 @@ FAULTS: Mapping[str, tuple[str, int]] = {
     "stopped": ("did not come to its end", 1),
 }
 """Fault -> (what the burn-in says of it, least number of ranks that show it)."""
-ALONE = (
-    "a GPU that is always wrong in the same way: it takes three to compare",
-    "NVLink, NVSwitch and their errors",
-    "bus bandwidth of collectives, and the transports of NCCL",
-    "the fabric, GPUDirect RDMA and rails",
-)
-"""What a machine with one GPU cannot show."""
+ALONE: Mapping[str, tuple[str, ...]] = {
+    "a GPU that is always wrong in the same way: it takes three to compare": ("S034.measured",),
+    "exchange between GPUs: peer access, copies and send/recv in one node": ("S066.measured", "S151.measured"),
+    "NVLink, its errors and its width": ("S034.measured", "S151.measured"),
+    "NVSwitch and Fabric Manager": ("S148.applied", "S151.measured"),
+    "bus bandwidth of collectives, and the transports of NCCL": ("S063.measured", "S066.measured", "S151.measured"),
+    "collectives over two nodes, a leaf group and the whole": ("S063.measured", "S066.measured"),
+    "rails: which GPU sends over which adapter": ("S024.attested", "S066.measured"),
+    "the fabric and GPUDirect RDMA": ("S064.measured", "S065.measured"),
+    "a training on several scales, its stragglers and its loss of a node": (
+        "S179.measured",
+        "S186.measured",
+        "S188.measured",
+    ),
+    "jobs that wait until all their GPUs are free": ("S159.measured",),
+}
+"""What a machine with one GPU cannot show, and the items of the register that need it; docs/checks.md has the same."""
 
 
 @dataclass(frozen=True)

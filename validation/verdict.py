@@ -27,6 +27,7 @@ from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
+from validation.forms import began, faults, rows
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
@@ -332,10 +333,12 @@ class _Bench:
 
     def changed(self, item: Item, record: Record) -> list[str]:
         """The inputs of a record, and the files of its check, that are others today."""
-        key = (id(record.inputs), item.kind == "attested")
+        key = (id(record.inputs), item.kind == "attested")  # rows of the plan are named by their subject
         if (found := self._changed.get(key)) is None:
             judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
             today = {"plan": self.plan.hash, **limit_inputs(self.plan.site.limits, judged_by)}
+            if item.kind == "attested":
+                today |= rows(self.plan, record.subject)
             hashes = self.plan.hashes
             found = sorted(n for n in _of_plan(record) if (today.get(n) or hashes.get(n)) != record.inputs[n])
             if not self.rehearsal and item.kind != "attested" and self.freezes.current is not None:
@@ -589,6 +592,8 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
         if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
             return verdict("missing", f"the form lacks {', '.join(empty)}")
+        if wrong := faults(item, record.form, (subject,), began(bench.plan.site)):
+            return verdict("fail", f"the form cannot be true: {'; '.join(wrong)}")
     elif item.kind in order.DEVICE_KINDS:
         if mode == "replayed":
             return verdict("unproven", "comes from a recording or an import")

@@ -198,6 +198,7 @@ def compare_plans(arguments: argparse.Namespace) -> int:
 
 
 def run_attest(arguments: argparse.Namespace) -> int:
+    from inventory.delivered.assets import asset_aliases, load_assets
     from inventory.paths import var_dir
     from validation import attest, gate
     from validation.register import load_register
@@ -226,6 +227,7 @@ def run_attest(arguments: argparse.Namespace) -> int:
         pending=arguments.countersign,
         name=arguments.name,
         approve=lambda: gate.approved(plan.site, folder, datetime.now(UTC)),
+        known=asset_aliases(load_assets(plan.site), plan.gpus),
     )
 
 

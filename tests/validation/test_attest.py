@@ -14,7 +14,7 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
-from tests.validation.bench import FROZEN, NOW, SmallPlan, halves, make_key, with_key
+from tests.validation.bench import FROZEN, NOW, SmallPlan, form_of, halves, make_key, with_key
 from validation import attest, freeze
 from validation.approvals import Approved
 from validation.attest import AttestError, Signing, countersign, records_of, sign_form, template
@@ -41,7 +41,7 @@ def form(tmp_path: Path, register: Register) -> Callable[..., Path]:
     """Write a filled-in form; keywords change fields, None leaves one out."""
 
     def write(item: str = "S091.attested", **changes: Any) -> Path:
-        fields: dict[str, Any] = {name: f"some {name}" for name in register.items[item].form}
+        fields: dict[str, Any] = form_of(register.items[item])
         fields |= {"item": item, "subjects": "all", "role": register.items[item].signers[0], "date": TODAY}
         fields |= {"name": "Jane Doe", "outcome": "passed", "expiry": "2030-01-01"} | changes
         path = tmp_path / "form.yaml"
@@ -102,7 +102,8 @@ def test_two_people_close_a_safety_item(
 def test_one_person_closes_an_ordinary_item_for_all_subjects(
     sign: Sign, status: Status, form: Callable[..., Path]
 ) -> None:
-    done = sign(form("S013.attested"), "commissioning-agent")
+    serials = {"gpu001": "SN-1", "gpu002": "SN-2"}
+    done = sign(form("S013.attested", chassis_serial=serials, cpu_serials=serials), "commissioning-agent")
     assert (done.subjects, done.pending) == (("gpu001", "gpu002"), None)
     assert status("S013.attested") == "pass"
 
@@ -159,7 +160,7 @@ def test_a_countersigner_states_name_and_outcome_under_the_own_signature(
 def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_path: Path) -> None:
     lines = attest.shown(attest.pending_records(pending))
     assert lines[0] == "S091.attested for lab: PASSED"
-    assert "  ohm_readings: some ohm_readings" in lines
+    assert "  ohm_readings: [1.0]" in lines
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(AttestError, match="not a pending attestation"):
         attest.pending_records(tmp_path / "x.json")
@@ -315,7 +316,7 @@ def test_a_pending_attestation_that_was_changed_is_refused(
     register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
 ) -> None:
     data = json.loads(pending.read_text())
-    payload = base64.b64decode(data["payload"]).replace(b"some ohm_readings", b"zero ohm_readings")
+    payload = base64.b64decode(data["payload"]).replace(b"2027-02-27", b"2027-02-26")
     data["payload"] = base64.b64encode(payload).decode()
     pending.write_bytes(canonical(data))
     with pytest.raises(AttestError, match="it was changed after it had been signed"):
@@ -353,7 +354,7 @@ def test_run_signs_with_a_key_reference_and_says_what_is_still_needed(
     for role in ("electrician", "safety-officer"):
         (tmp_path / role).touch(mode=0o600)
         (tmp_path / role).write_bytes(people[role].private_bytes)
-    path = form(date="2026-11-01")
+    path = form(date="2026-11-01", calibration="2026-10-01")
     attest.run(real_site, register, plan, tmp_path, key=f"file:{tmp_path / 'electrician'}", form=path, console=console)
     assert "signed S091.attested for lab; it still needs safety-officer" in out.getvalue()
     pending = next((tmp_path / "evidence" / "pending").glob("S091.attested-*.json"))

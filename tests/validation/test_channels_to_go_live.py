@@ -499,7 +499,8 @@ def test_a_shut_port_is_a_challenge_of_the_switch(metal: Metal) -> None:
         record = Record("S061", "applied", one.device, "PASSED", now, now, "t", "1", identities=given)
         known = asset_aliases(metal.assets, metal.plan.gpus)
         entries = [Entry(record, frozenset(), 1, record.mode)]
-        return Ledger(entries, kinds=kinds, identifiers=known, host_keys={}, site="lab").doubt(one.device, now)
+        pinned = gate.pinned_host_keys(metal.plan)
+        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site="lab").doubt(one.device, now)
 
     assert doubt(one, *others) is None
     assert doubt(one, others[0]) is not None

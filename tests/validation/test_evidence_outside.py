@@ -41,6 +41,7 @@ from tests.validation.bench import (
     answer,
     answered,
     details,
+    form_of,
     frozen,
     halves,
     judged,
@@ -269,7 +270,7 @@ def pending(
 
 
 def _grounding(register: Register, record: MakeRecord, **changes: Any) -> Record:
-    form = dict.fromkeys(register.items["S091.attested"].form, "yes") | {"role": "electrician", "outcome": "passed"}
+    form = form_of(register.items["S091.attested"]) | {"role": "electrician", "outcome": "passed"}
     return record("S091.attested", "site", **{"identities": (), "inputs": {}, "form": form, **changes})
 
 
@@ -321,7 +322,7 @@ def test_an_expiry_that_is_no_date_never_lasts(
     item = next(i for i in register.items.values() if i.kind == "attested" and len(i.signers_on(real_site)) == 1)
     key = people[item.signers[0]].public_key.keyid
     subject = register.subjects(item, SmallPlan(real_site))[0]
-    form = dict.fromkeys(item.form, "yes") | {"expiry": expiry}
+    form = form_of(item) | {"expiry": expiry}
     one = record(item.id, subject, identities=(), inputs={}, form=form)
     owners = {key: KeyOwner(item.signers[0], "e")}
     contents = Contents((Entry(one, frozenset({key}), 1, "unproven"),), (), owners, recorders=frozenset())
@@ -335,7 +336,7 @@ def test_an_approval_of_go_live_that_names_no_plan_is_stale(
     item = register.items["S195.attested"]
     subject = register.subjects(item, SmallPlan(real_site))[0]
     keys = {role: people[role].public_key.keyid for role in item.signers}
-    form = dict.fromkeys(item.form, "yes")
+    form = form_of(item)
     owners = {key: KeyOwner(role, role) for role, key in keys.items()}
     plan_alone = {"plan": SmallPlan(real_site).hash}
     for inputs, why in (({}, "which plan it approves"), (plan_alone, "which records it approves")):
@@ -598,7 +599,7 @@ def approvals(
             identities=(),
             inputs=said.inputs,
             configuration={"approved": stated},
-            form=dict.fromkeys(item.form, "yes") | {"expiry": "2099-01-01"},
+            form=form_of(item) | {"expiry": "2099-01-01"},
             ended=changes.pop("ended", NOW),
         )
         log = dataclasses.replace(log, entries=(*entries, Entry(one, keys, 5, "unproven")))
@@ -669,7 +670,7 @@ def test_approvals_that_are_dated_ahead_are_not_countersigned(
 ) -> None:
     """They would outlive attest.approval_days: only the first signer writes the date."""
     item = register.items[APPROVAL_ITEM]
-    form = dict.fromkeys(item.form, "yes") | {"role": item.signers[0], "outcome": "passed"}
+    form = form_of(item) | {"role": item.signers[0], "outcome": "passed"}
     path = real_store.path / attest.PENDING / "S195.attested-x.json"
     path.parent.mkdir(exist_ok=True)
     for ended, taken in ((NOW + timedelta(days=200), False), (NOW, True)):

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra import cli
+from inventory.paths import repo_root
 from tests.first_sites import text_of
 from validation import here
-from validation.here import FAULTS, Wanted
+from validation.here import ALONE, FAULTS, Wanted
+from validation.register import load_register
 
 
 def wanted(out: Path, python: str = sys.executable) -> Wanted:
@@ -78,3 +80,10 @@ def test_no_verb_begins_anything_on_gpus_of_amd(act: str, tmp_path: Path, capsys
     assert cli.main(["validation", act, str(tmp_path / "site.yaml"), *node, "--out", str(tmp_path / "o")]) == 2
     assert "gpu.sku amd-mi355x of first-mi355x is of AMD" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
+
+
+def test_what_one_gpu_cannot_show_names_items_of_the_register_as_the_page_does() -> None:
+    page = (repo_root() / "docs" / "checks.md").read_text()
+    for text, items in ALONE.items():
+        assert set(items) <= set(load_register().items), text
+        assert f"| {text} | {', '.join(items)} |" in page

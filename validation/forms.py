@@ -1,0 +1,290 @@
+"""Fields of attestation forms: what each may say, and what it is compared with. Pure but for reading `forms.yaml`.
+
+    faults(item, form, subjects, began=...)      what is wrong with a form by itself: types, units, ranges, dates
+    unlike(item, form, subjects, plan, known)    where its readings are others than plan, site file or asset list have
+    rows(plan, subject)                          hashes of the rows of the plan that an attestation about an asset rests on
+
+A form is what `bringup attest` reads; a field of several assets is a mapping from asset to value.
+"""
+
+import functools
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import yaml
+
+from inventory.site import Site
+from validation.register import Item, PlanView
+
+Kind = Literal["number", "count", "day", "result", "serial", "text"]
+RESULT = re.compile(r"(passed|failed|not applicable)\b", re.I)
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
+CALIBRATED_FOR = timedelta(days=731)
+"""How long before the act an instrument may have been calibrated: two years. Practice of this suite, not from a standard."""
+ROW = "row."
+"""What the names of inputs begin with that are a row of the plan: `row.circuits.cb-r01-a`."""
+ROWS = (("circuits", "circuit"), ("racks", "name"), ("placements", "device"))
+"""Frames of the plan whose rows are about one asset, and the column that names it."""
+EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a field may say: its kind, whether it is a list or has one value for each asset; bounds of numbers in their unit."""
+
+    kind: Kind
+    many: bool = False
+    per_asset: bool = False
+    unit: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+
+
+@functools.cache
+def fields() -> Mapping[str, Field]:
+    """All fields by name."""
+    data = yaml.safe_load((Path(__file__).parent / "forms.yaml").read_text(encoding="utf-8"))
+    each = frozenset(data["per_asset"])
+    found: dict[str, Field] = {}
+    for name, row in data["numbers"].items():
+        found[name] = Field(
+            "number", row.get("list", False), name in each, row["unit"], float(row["least"]), float(row["most"])
+        )
+    for name, row in data["counts"].items():
+        found[name] = Field("count", False, name in each, "", row["least"], row["most"])
+    lists: Sequence[tuple[str, Kind, bool]] = (
+        ("days", "day", False),
+        ("day_lists", "day", True),
+        ("results", "result", False),
+        ("serials", "serial", False),
+        ("serial_lists", "serial", True),
+        ("texts", "text", False),
+    )
+    for key, kind, many in lists:
+        found |= {name: Field(kind, many, name in each) for name in data[key]}
+    return found
+
+
+def day_of(value: object) -> date | None:
+    """The day that a field states, None for what is none."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) and DAY.fullmatch(value) else None
+    except ValueError:
+        return None
+
+
+def hint(name: str, subjects: Sequence[str]) -> str:
+    """What a person is told of a field in an empty form."""
+    field = fields().get(name)
+    if field is None:
+        return name.replace("_", " ")
+    words = {
+        "number": f"number in {field.unit}, {field.least:g} to {field.most:g}",
+        "count": f"whole number from {field.least:g} on",
+        "day": "YYYY-MM-DD",
+        "result": "passed, failed or not applicable, and what was seen",
+        "serial": "serial number as the label has it",
+        "text": name.replace("_", " "),
+    }
+    told = f"list: {words[field.kind]}" if field.many else words[field.kind]
+    return f"{told}, one for each: {{{subjects[0]}: , ...}}" if field.per_asset and len(subjects) > 1 else told
+
+
+def began(site: Site) -> date | None:
+    """The first day of a site: when orders could be placed, else that of its first quote; None where neither is known."""
+    return site.schedule.start_date or min((lead.as_of for lead in site.leadtimes.values()), default=None)
+
+
+def faults(item: Item, form: Mapping[str, Any], subjects: Sequence[str], first_day: date | None = None) -> list[str]:
+    """What is wrong with the fields of a form that are filled in: one text each.
+
+    ``first_day`` is that of the site: no act lies before it.
+    """
+    found: list[str] = []
+    for name in (*item.form, *(extra for extra in ("calibration", "expiry") if extra in form)):
+        field, value = fields().get(name), form.get(name)
+        if field is None or value in EMPTY:
+            continue
+        for where, one in _values(name, field, value, subjects, found):
+            if why := _wrong(field, one):
+                found.append(f"{where} {str(one)[:60]!r} {why}")
+    return [*dict.fromkeys(found), *_together(form, first_day)]
+
+
+def _values(
+    name: str, field: Field, value: object, subjects: Sequence[str], found: list[str]
+) -> Iterator[tuple[str, object]]:
+    """Each single value of a field, with the place where it stands."""
+    by_asset: Iterable[tuple[str, object]] = ((name, value),)
+    if field.per_asset and (len(subjects) > 1 or isinstance(value, Mapping)):
+        if not isinstance(value, Mapping) or set(map(str, value)) != set(subjects):
+            found.append(f"{name} must have one value for each of {', '.join(subjects[:5])}")
+            return
+        by_asset = ((f"{name} of {asset}", one) for asset, one in value.items())
+    for where, one in by_asset:
+        if field.many and isinstance(one, list):
+            yield from ((where, each) for each in one)
+        else:
+            yield where, one
+
+
+def _wrong(field: Field, value: object) -> str:
+    """Why a single value is none of its field, '' if it is."""
+    if field.kind in ("number", "count"):
+        whole = type(value) is int
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return f"is no number{' in ' + field.unit if field.unit else ''}"
+        if field.kind == "count" and not whole:
+            return "is no whole number"
+        unit = f" {field.unit}" if field.unit else ""
+        return "" if field.least <= value <= field.most else f"is outside {field.least:g} to {field.most:g}{unit}"
+    if field.kind == "day":
+        return "" if day_of(value) else "is not a date of the form YYYY-MM-DD"
+    if field.kind == "result":
+        told = isinstance(value, str) and RESULT.match(value) is not None
+        return "" if told else "does not begin with passed, failed or not applicable"
+    if field.kind == "serial":
+        return "" if isinstance(value, str | int) and SERIAL.fullmatch(str(value)) else "is no serial number"
+    lines = value if isinstance(value, list) else list(value.values()) if isinstance(value, Mapping) else [value]
+    good = all(isinstance(one, str | int | float | date) and str(one).strip() for one in lines)
+    return "" if good and str(value).isprintable() else "is no line of text"
+
+
+def _together(form: Mapping[str, Any], first_day: date | None) -> list[str]:
+    """What fields say against each other."""
+    found = []
+    act, calibrated, expiry = (day_of(form.get(name)) for name in ("date", "calibration", "expiry"))
+    if act and first_day and act < first_day:
+        found.append(f"date {act} lies before the site: its first day is {first_day}")
+    if act and calibrated and calibrated > act:
+        found.append(f"calibration {calibrated} lies after the act on {act}")
+    if act and calibrated and act - calibrated > CALIBRATED_FOR:
+        found.append(f"calibration {calibrated} is more than {CALIBRATED_FOR.days} days before the act on {act}")
+    if act and expiry and expiry < act:
+        found.append(f"expiry {expiry} lies before the act on {act}")
+    bad = [
+        name
+        for name, field in fields().items()
+        if field.kind == "result" and str(form.get(name, "")).casefold().startswith("failed")
+    ]
+    if bad and form.get("outcome") == "passed":
+        found.append(f"outcome is passed, and {', '.join(bad)} failed")
+    numbers = {name: form.get(name) for name in ("drop_kpa", "pressure_kpa", "mismatches", "sample_size")}
+    for less, more in (("drop_kpa", "pressure_kpa"), ("mismatches", "sample_size")):
+        one, other = numbers[less], numbers[more]
+        if isinstance(one, int | float) and isinstance(other, int | float) and one > other:
+            found.append(f"{less} {one:g} is more than {more} {other:g}")
+    return found
+
+
+def of_subject(form: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """A form with the values of one asset."""
+    return {
+        name: value[subject]
+        if (field := fields().get(name)) and field.per_asset and isinstance(value, Mapping) and subject in value
+        else value
+        for name, value in form.items()
+    }
+
+
+# -- comparison with plan, site file and asset list ------------------------------------------------------------------------
+Compare = Callable[[Any, str, PlanView, Collection[str]], str]
+"""(value, subject, plan, identifiers of the subject) -> what it should be, '' where it is or nothing is known."""
+
+
+def _breaker(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    wanted = _cell(plan, "circuits", "circuit", subject, "breaker_a")
+    return "" if wanted is None or float(value) == float(wanted) else f"the plan has a breaker of {wanted:g} A"
+
+
+def _unit(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    wanted = _cell(plan, "placements", "device", subject, "u_bottom")
+    return "" if wanted is None or int(value) == int(wanted) else f"the plan places it at U{int(wanted)}"
+
+
+def _listed(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    good = not known or str(value).casefold() in {one.casefold() for one in known}
+    return "" if good else "assets.csv does not list it for this device"
+
+
+def _autonomy(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    wanted = plan.site.ups.autonomy_min
+    return "" if value >= wanted else f"ups.autonomy_min of the site file is {wanted:g} min"
+
+
+def _margin(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    wanted = plan.site.ups.margin_s
+    return "" if value >= wanted else f"ups.margin_s of the site file is {wanted:g} s"
+
+
+def _start(value: Any, subject: str, plan: PlanView, known: Collection[str]) -> str:
+    wanted = plan.site.generator.start_s
+    return "" if wanted is None or value <= wanted else f"generator.start_s of the site file is {wanted:g} s"
+
+
+COMPARED: Mapping[tuple[str, str], Compare] = {
+    ("S013.attested", "chassis_serial"): _listed,
+    ("S015.attested", "chassis_serial"): _listed,
+    ("S049.attested", "serial"): _listed,
+    ("S049.attested", "rack_unit"): _unit,
+    ("S050.attested", "serial"): _listed,
+    ("S050.attested", "rack_unit"): _unit,
+    ("S078.attested", "autonomy_min"): _autonomy,
+    ("S081.attested", "start_s"): _start,
+    ("S081.attested", "ride_through_margin_s"): _margin,
+    ("S085.attested", "rating_a"): _breaker,
+}
+"""Readings of a passed form that the plan, the site file or the asset list states."""
+
+
+def unlike(
+    item: Item,
+    form: Mapping[str, Any],
+    subjects: Sequence[str],
+    plan: PlanView,
+    known: Mapping[str, Collection[str]],
+) -> list[str]:
+    """Readings of a form that has no `faults` which are others than planned or listed; only a passed form is compared."""
+    if form.get("outcome") != "passed":
+        return []
+    found = []
+    for subject in subjects:
+        own = of_subject(form, subject)
+        for name in item.form:
+            compare = COMPARED.get((item.id, name))
+            if compare and (why := compare(own[name], subject, plan, known.get(subject, ()))):
+                found.append(f"{name} of {subject} is {own[name]}, and {why}")
+    return found
+
+
+def _cell(plan: PlanView, frame: str, column: str, subject: str, wanted: str) -> Any:
+    rows = getattr(plan, frame, None)
+    if rows is None or wanted not in rows:
+        return None
+    found = rows.loc[rows[column] == subject, wanted]
+    return None if found.empty else found.iloc[0]
+
+
+def rows(plan: PlanView, subject: str) -> dict[str, str]:
+    """By input name, the SHA-256 of each row of the plan that is about one asset: its circuit, its rack, its place."""
+    found = {}
+    for frame, column in ROWS:
+        table: pd.DataFrame | None = getattr(plan, frame, None)
+        if table is None or column not in table:
+            continue
+        mine = table[table[column] == subject]
+        if not mine.empty:
+            data = json.dumps(mine.to_dict("records"), sort_keys=True, default=str).encode()
+            found[f"{ROW}{frame}.{subject}"] = hashlib.sha256(data).hexdigest()
+    return found
