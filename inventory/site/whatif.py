@@ -176,6 +176,8 @@ def _setting(text: str, value: Any) -> tuple[Path, Any]:
         way = "write it as rack.servers=4"
         raise _SettingError(Problem((), "a setting without a value", text, "key=value", way))
     steps = [name or int(number) for name, number in _STEP.findall(key.strip())]
+    if not steps:
+        raise _SettingError(Problem((), "a setting without a key", text, "key=value", "write it as rack.servers=4"))
     path = _resolved(tuple(steps), value)
     document = yaml_source.parse(f"v: {given}" if given.strip() else 'v: ""')
     if document.problems:

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +88,13 @@ def commands(found: object) -> list[str]:
         else:
             lines += commands(value)
     return lines
+
+
+@pytest.mark.parametrize("path", CI_FILES, ids=lambda path: path.stem)
+def test_the_shell_can_read_every_line_of_a_ci_job(path: Path):
+    script = "\n".join(commands(yaml.safe_load(path.read_text())))
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("path", CI_FILES, ids=lambda path: path.stem)

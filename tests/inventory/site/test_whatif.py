@@ -71,6 +71,13 @@ def test_every_wrong_setting_is_named() -> None:
     assert len(error.value.problems) == 3
 
 
+@pytest.mark.parametrize("setting", ["[=", ".=1", "]=x", "..[=[A]"])
+def test_a_setting_whose_key_has_no_name_is_refused(setting: str) -> None:
+    """It replaced the whole site file, and ended in a traceback."""
+    with pytest.raises(SiteError, match="a setting without a key"):
+        changed("lab", [setting])
+
+
 def test_settings_that_break_a_rule_of_several_keys_are_refused() -> None:
     with pytest.raises(SiteError, match="a range that ends before it starts"):
         changed("lab", ["leadtimes.gpu.min_weeks=60"])
