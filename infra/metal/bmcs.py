@@ -4,10 +4,11 @@
         Bmc(spec.bmc_address, …).power("On")
 
 A machine that restarts by itself is started again, from its drives unless the BMC says otherwise; QEMU ends at a restart, and the
-console of the kernel says which of the two it was. What BMCs remember is gone with the demo: each run begins as delivered.
+console of the kernel says which of the two it was. What a BMC remembers is kept in a file where its `Load` is given one.
 """
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 
 from infra.lab.bmc_firmware import Updates
 from infra.lab.client import ask
-from infra.lab.paths import LabError, LabPaths, lab_home
+from infra.lab.paths import LabError, LabPaths, lab_home, write_private
 from infra.lab.powerd import BMC_RESTART_S, RESETS, PowerServer, bmc_as_delivered, bmc_update
 from infra.lab.spec import Server
 from infra.metal.machines import From, Power
@@ -36,16 +37,27 @@ THREADS = 8
 
 
 class Load:
-    """A machine and what its BMC remembers."""
+    """A machine and what its BMC remembers: as delivered, or as `memory` says, which an earlier run has kept."""
 
-    def __init__(self, spec: Server, power: Power, factory_user: str, factory_password: str) -> None:
+    def __init__(
+        self, spec: Server, power: Power, factory_user: str, factory_password: str, memory: Path | None = None
+    ) -> None:
         self.spec, self.power = spec, power
         self.lock = threading.RLock()
         self.boots, self.booted_from = 0, "None"
         self.bmc = bmc_as_delivered(spec, factory_user, factory_password)
+        self.memory = memory
+        if memory is not None and memory.exists():
+            self.bmc.update(json.loads(memory.read_text()), updates={}, hangs=False, update_hangs=False)
         self.updates = Updates(spec.name, self.bmc, self.lock)
         self.network: Callable[[bool], None] = lambda on: None
         """Puts the BMC on the network or takes it off."""
+
+    def keep(self) -> None:
+        """Write what the BMC remembers, with the hashes of its accounts."""
+        if self.memory is not None:
+            with self.lock:
+                write_private(self.memory, json.dumps(self.bmc, indent=1) + "\n")
 
     def reset(self, kind: str) -> None:
         """A Redfish reset. LabError for an unknown type. Machines have no power button that their system hears."""
@@ -194,6 +206,8 @@ class Bmcs:
     ) -> None:
         self.server.shutdown()
         self.server.server_close()
+        for load in self.machines.loads.values():
+            load.keep()
 
     def _wait(self, addresses: list[str]) -> None:
         """Until each BMC takes connections."""

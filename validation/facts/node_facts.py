@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-COMMAND_BUDGET_S = 8
+COMMAND_BUDGET_S = 20
 NOT_INSTALLED, OUT_OF_TIME = 127, 124
 """Exit statuses of `run` for a command that is not there, and for one whose budget ran out."""
 FILES = (

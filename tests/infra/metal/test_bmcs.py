@@ -105,6 +105,19 @@ def test_a_machine_that_restarts_by_itself_is_started_again_and_one_that_ends_is
     assert one.view()["power"] == "Off"
 
 
+def test_a_bmc_remembers_its_settings_over_runs_and_no_update_that_was_under_way(tmp_path: Path) -> None:
+    memory = tmp_path / "bmc" / "gpu001.json"
+    one = Load(SPEC, cast(Power, Switch(tmp_path)), "admin", "factory-password", memory)
+    one.bmc["bios"]["SubNumaCluster"] = "Enabled"
+    one.bmc["firmware"]["BIOS"] = "1.2.0"
+    one.bmc["updates"] = {"1": {"state": "Running"}}
+    one.keep()
+    assert memory.stat().st_mode & 0o077 == 0
+    again = Load(SPEC, cast(Power, Switch(tmp_path)), "admin", "other", memory)
+    assert (again.bmc["bios"]["SubNumaCluster"], again.bmc["firmware"]["BIOS"]) == ("Enabled", "1.2.0")
+    assert (again.bmc["updates"], again.bmc["accounts"]) == ({}, one.bmc["accounts"])
+
+
 def test_what_a_bmc_does_not_know_is_refused(load: tuple[Load, Switch]) -> None:
     machines = Machines(LabPaths("x"), {"gpu001": load[0]})
     with pytest.raises(LabError, match="reset type Nmi is not one of"):
