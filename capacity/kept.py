@@ -236,7 +236,7 @@ class _Results(dict[str, Any]):
             return default
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Entry:
     catalog: Catalog
     reads: _Reads

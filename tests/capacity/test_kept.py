@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from capacity.kept import Kept, Stage, unwatched
@@ -183,3 +184,18 @@ def test_of_few_kept_results_the_one_that_was_asked_for_last_stays() -> None:
         site = base.changed([f"power.pue={pue}"])
         kept.run(one, site, site.catalog, {})
     assert stage.runs == 3
+
+
+def test_of_two_kept_results_the_later_one_is_found_again() -> None:
+    site, kept = load_site("lab"), Kept(most=2)
+    frames = [pd.DataFrame({"name": ["a"]}), pd.DataFrame({"name": ["b"]})]
+    made: list[str] = []
+
+    def stage(site: Site, catalog: Any, built: Any) -> tuple[Any, list[Finding]]:
+        made.append(built["racks"]["name"].iloc[0])
+        return {"count": len(made)}, []
+
+    given = (frames[0], frames[1], frames[1], frames[0])
+    counts = [kept.run(stage, site, site.catalog, {"racks": frame})[0]["count"] for frame in given]
+    assert counts == [1, 2, 2, 1]
+    assert made == ["a", "b"]
