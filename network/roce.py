@@ -18,7 +18,7 @@ from inventory.site import Site
 from network import nos, render
 from network.nos.cumulus import startup
 from network.nos.eos import startup_config
-from network.nos.model import Management, Port, SwitchConfig
+from network.nos.model import Management, Model, Port, SwitchConfig
 from network.nos.sonic import config_db
 from network.wiring import lossless, rails
 
@@ -30,23 +30,35 @@ CABLE_STEP_M = 5
 class System:
     """How one network OS is configured.
 
+    ``read``       the model that a configuration says, also the text that its driver gets from a switch
     ``file``       name of its configuration on the switch
     ``suffix``     what the names of its rendered files end with
     ``snmp_user``  commands that make the SNMPv3 user: {user} is filled in, passphrases are in the environment
+    ``tells_lengths``  whether its configuration has the lengths of cables
     ``password``   command that sets the password of the account, where its driver logs in with one
     """
 
     render: Callable[[SwitchConfig], str]
+    read: Callable[[str], Model]
     file: str
     suffix: str
     snmp_user: str
     password: str = ""
+    tells_lengths: bool = True
 
 
 SYSTEMS: Mapping[str, System] = {
-    "cumulus": System(startup.render, "startup.yaml", ".yaml", startup.SNMP_USER, startup.PASSWORD),
-    "eos": System(startup_config.render, "startup-config", ".cfg", startup_config.SNMP_USER, startup_config.PASSWORD),
-    "sonic": System(config_db.render, "config_db.json", ".json", config_db.SNMP_USER),
+    "cumulus": System(startup.render, startup.read, "startup.yaml", ".yaml", startup.SNMP_USER, startup.PASSWORD),
+    "eos": System(
+        startup_config.render,
+        startup_config.read,
+        "startup-config",
+        ".cfg",
+        startup_config.SNMP_USER,
+        startup_config.PASSWORD,
+        tells_lengths=False,
+    ),
+    "sonic": System(config_db.render, config_db.read, "config_db.json", ".json", config_db.SNMP_USER),
 }
 """{network OS: how it is configured}."""
 NEEDED = ("fabric.nos", "fabric.asn_base", "addressing.compute_loopbacks", "addressing.rails")
@@ -92,6 +104,14 @@ def missing_keys(site: Site) -> list[str]:
         "addressing.rails": site.addressing.rails,
     }
     return [key for key in NEEDED if values[key] is None]
+
+
+def is_rendered(plan: Plan) -> bool:
+    """Whether the site's compute switches get a configuration: a RoCE site with all needed keys, and a system that fits."""
+    site = plan.site
+    return (
+        bool(switches(plan)) and not missing_keys(site) and lossless.runs_on_switch(site) and lossless.takes_mtu(site)
+    )
 
 
 def rendering(plan: Plan, public_key: str = "") -> Rendering:
@@ -168,6 +188,16 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
         )
     return made
+
+
+def models(plan: Plan) -> dict[str, Model]:
+    """{switch: what its system has to say when it is read back}; {} on InfiniBand and where a needed key is missing."""
+    site = plan.site
+    if not is_rendered(plan):
+        return {}
+    lengths = SYSTEMS[str(site.fabric.nos)].tells_lengths
+    configs = structured_configs(plan).items()
+    return {name: one.model() if lengths else one.model().without_lengths() for name, one in configs}
 
 
 def secrets(site: Site) -> str:

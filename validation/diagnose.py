@@ -12,7 +12,7 @@ from capacity.model import Plan
 from inventory.findings import Finding, finding, remedy
 from network import compare
 from network.infiniband.subnet import guid_book
-from validation import gpu_health, infiniband, storage
+from validation import gpu_health, infiniband, roce_ends, storage
 from validation import scheduler_findings as scheduler
 from validation.check import site_limit
 from validation.facts.answer import Answer, Facts
@@ -45,11 +45,12 @@ def diagnose(plan: Plan, assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     found += gpu_health.find(plan, facts)
     found += [
         finding
-        for name, switch in facts.switches.items()
+        for name, switch in {**facts.switches, **facts.roce_switches}.items()
         if not switch.error
         for finding in compare.config(name, switch.data["diff"], switch.data["saved"])
     ]
     found += infiniband.findings(plan, guid_book(assets), facts, down)
+    found += roce_ends.findings(plan, facts, down)
     found += scheduler.findings(plan, facts, found)
     return sorted(dict.fromkeys(found), key=lambda f: (f.id, f.subject, f.ports))
 
@@ -176,7 +177,7 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
     for name, answer in facts.agents.items():
         if not answer.error and answer.data["serial"]:
             seen.append((name, {"serial": answer.data["serial"]}))
-    for name, answer in facts.switches.items():
+    for name, answer in {**facts.switches, **facts.roce_switches}.items():
         if not answer.error:
             seen.append((name, {"mgmt_mac": answer.data["mgmt_mac"]}))
     for name, answer in facts.nodes.items():
@@ -194,7 +195,7 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
 def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
     """Devices that did not answer; a server whose BMC and system are both silent is one finding."""
     known, found = set(explained), []
-    for answers in (facts.pdus, facts.bmcs, facts.switches, facts.agents, facts.nodes):
+    for answers in (facts.pdus, facts.bmcs, facts.switches, facts.agents, facts.roce_switches, facts.nodes):
         for name, answer in answers.items():
             if answer.error and name not in known:
                 known.add(name)

@@ -1,12 +1,15 @@
-"""Judging how a server's RoCE adapters are set, against what the plan gives its rails. Pure.
+"""Judging how a server's RoCE adapters and the compute switches are set, against what the plan gives them. Pure.
 
-The values are those that the server itself reads back (machine_facts.py: roce); what they have to be comes from the plan, not from
-the file on the server. The switch at the other end is rendered from the same intent (network/roce.py).
+The values are those that server and switch read back (machine_facts.py: roce; drivers of network/nos); what they have to be comes
+from the plan, not from the file on the server. Whether the two ends of a link agree: validation/roce_ends.py.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from network.nos.model import Model
+from network.roce import SYSTEMS
 
 LOSSLESS = ("dcbx", "global_pause", "pfc", "queues", "roce_np", "roce_rp")
 """Settings that keep the class without loss: S055."""
@@ -15,6 +18,10 @@ MARKED = (
     *("default_roce_mode", "default_roce_tos", "traffic_class", "cnp_dscp"),
 )
 """Settings that bring RoCE version 2 with its marks onto its rail: S056."""
+SWITCH_LOSSLESS = ("lossless", "queues", "shares", "ecn", "watchdog_ms", "adaptive")
+"""Fields of network.nos.model.Model that keep the class without loss: S055."""
+SWITCH_MARKED = ("priorities", "mtu", "addresses")
+"""Fields of the same that take the marks for their priorities, for packets of every size on their rail: S056."""
 NOT_IN_EVERY_DRIVER = frozenset({"roce_np", "roce_rp", "traffic_class", "cnp_dscp"})
 """The kernel's own driver leaves ECN to the adapter's firmware, and has no class of all RDMA packets."""
 MOST_SHOWN = 4
@@ -78,3 +85,13 @@ def not_judged(said: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         if name in NOT_IN_EVERY_DRIVER and rail["values"].get(name) == "null"
     }
     return sorted(lacking)
+
+
+def switch_faults(system: str, running: str, wanted: Model, names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with a switch. running: what it said it runs; wanted: its planned model; names: fields of it."""
+    try:
+        said = SYSTEMS[system].read(running)
+    except ValueError as error:
+        yield f"its configuration cannot be compared: {error}"
+        return
+    yield from said.unlike(wanted, names)

@@ -97,16 +97,13 @@ def public_key(site: "Site", of: Literal["ssh", "switch"]) -> str:
     """The line beside the private key of credentials.ssh or credentials.switch, which the site must have; '' where there is
     no such file. UsageError for a file that cannot be read.
     """
-    from inventory.secrets import reference_path
+    from inventory.secrets import SecretError
+    from network.drivers import credentials
 
-    key = reference_path(getattr(site.credentials, of).key, site.dir)
-    path = key.with_name(key.name + ".pub")
-    if not path.is_file():
-        return ""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"credentials.{of}.key: cannot read the public key {path}: {error}") from None
+        return credentials.public_key(site, of)
+    except SecretError as error:
+        raise UsageError(str(error)) from None
 
 
 def standard_console() -> Console:

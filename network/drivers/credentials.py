@@ -5,6 +5,7 @@ Secrets are resolved here, late, and never shown: every secret field is excluded
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from inventory.secrets import SecretError, readable, reference_path, resolve, site_path
 from inventory.site import Site
@@ -81,6 +82,20 @@ def switch_https_credentials(site: Site) -> HttpsCredentials:
         raise SecretError("credentials.switch: no password and ca, which switches that are configured over HTTPS need")
     ca = readable(site_path(switch.ca, site.dir), "credentials.switch.ca")
     return HttpsCredentials(switch.user, _reveal(switch.password, site), ca)
+
+
+def public_key(site: Site, of: Literal["ssh", "switch"]) -> str:
+    """The line beside the private key of credentials.ssh or credentials.switch, which the site must have; '' where there is
+    no such file. Raises SecretError for a file that cannot be read.
+    """
+    key = reference_path(getattr(site.credentials, of).key, site.dir)
+    path = key.with_name(key.name + ".pub")
+    if not path.is_file():
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecretError(f"credentials.{of}.key: cannot read the public key {path}: {error}") from None
 
 
 def node_credentials(site: Site) -> SshCredentials:

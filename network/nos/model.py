@@ -2,7 +2,7 @@
 the part that every rendering is read back to and compared by (`Model`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from network.lossless import Ecn, Intent
@@ -114,3 +114,24 @@ class Model:
     def without_lengths(self) -> "Model":
         """The same without cable lengths, which not every system is told."""
         return replace(self, lossless=frozenset((port, priority, None) for port, priority, _ in self.lossless))
+
+    def unlike(self, planned: "Model", names: Iterable[str]) -> Iterator[str]:
+        """What differs from the planned one in the named fields; of a set only the members that do."""
+        for name in names:
+            own, wanted = getattr(self, name), getattr(planned, name)
+            if own == wanted:
+                continue
+            if isinstance(own, frozenset):
+                lacks, more = (sorted(map(str, one)) for one in (wanted - own, own - wanted))
+                parts = [f"{word} {_shown(found)}" for word, found in (("lacks", lacks), ("has", more)) if found]
+                yield f"{name}: {'; '.join(parts)}"
+            else:
+                yield f"{name}: is {own}, planned {wanted}"
+
+
+MOST_SHOWN = 4
+
+
+def _shown(found: list[str]) -> str:
+    more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+    return f"{', '.join(found[:MOST_SHOWN])}{more}"

@@ -7,30 +7,32 @@ from network import compare
 from network.drivers.switch_agent import software
 from validation import readings
 from validation.check import Limit, Outcome, check, judged, site_limit
-from validation.facts import Facts
+from validation.facts import Answer, Facts
+
+TRUNKS = ("leaf-spine", "spine-core")
+"""Stages of cables between switches."""
 
 
-def config_in_force(subject: str, plan: Plan, facts: Facts) -> Outcome:
+def config_in_force(subject: str, plan: Plan, switch: Answer, fabric: str = "inband") -> Outcome:
     """The running configuration equals the rendered one, is saved for the next boot, and every neighbour is up."""
-    switch = facts.switches[subject]
     if switch.error:
         return Outcome(False, None, switch.error)
     data = switch.data
-    fabric = set(trunk_ports(plan, subject))
-    down = sorted(fabric - {n for n, state in data["neighbours"].items() if state == "Established"})
+    trunks = set(trunk_ports(plan, subject, fabric))
+    down = sorted(trunks - {n for n, state in data["neighbours"].items() if state == "Established"})
     problems = [
         *([f"running configuration differs: {data['diff']}"] if data["diff"] else []),
         *(["the running configuration is not saved for the next boot"] if not data["saved"] else []),
         *([f"no BGP session on {', '.join(down)}"] if down else []),
     ]
     value = {"diff": data["diff"], "saved": data["saved"], "neighbours": data["neighbours"]}
-    detail = "; ".join(problems) or f"as rendered, saved, {len(fabric)} sessions up"
+    detail = "; ".join(problems) or f"as rendered, saved, {len(trunks)} sessions up"
     return Outcome(not problems, value, detail, identities=switch.identities, raw=switch.raw)
 
 
-def trunk_ports(plan: Plan, switch: str) -> list[str]:
-    """The switch's ports that lead to other in-band switches."""
-    trunks = plan.cables[(plan.cables["fabric"] == "inband") & (plan.cables["stage"] == "leaf-spine")]
+def trunk_ports(plan: Plan, switch: str, fabric: str = "inband") -> list[str]:
+    """The switch's ports that lead to other switches of its fabric."""
+    trunks = plan.cables[(plan.cables["fabric"] == fabric) & plan.cables["stage"].isin(TRUNKS)]
     return [
         *trunks.loc[trunks["a_device"] == switch, "a_port"],
         *trunks.loc[trunks["b_device"] == switch, "b_port"],
@@ -39,17 +41,41 @@ def trunk_ports(plan: Plan, switch: str) -> list[str]:
 
 @check("S048.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
 def test_switch_runs_its_configuration(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    return config_in_force(subject, plan, facts)
+    return config_in_force(subject, plan, facts.switches[subject])
 
 
 @check("S049.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
 def test_leaf_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    return config_in_force(subject, plan, facts)
+    return config_in_force(subject, plan, facts.switches[subject])
 
 
 @check("S050.applied", inputs=("frame.cables", "frame.addresses", "site.inband", "assets"), only=("inband_switches",))
 def test_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    return config_in_force(subject, plan, facts)
+    return config_in_force(subject, plan, facts.switches[subject])
+
+
+COMPUTE = ("frame.cables", "frame.addresses", "site.fabric", "site.addressing", "assets")
+
+
+@check("S048.applied", inputs=COMPUTE, only=("roce_switches",))
+def test_compute_switch_runs_its_configuration(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, compute_switch(facts, subject), "compute")
+
+
+@check("S049.applied", inputs=COMPUTE, only=("roce_switches",))
+def test_compute_leaf_is_configured(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, compute_switch(facts, subject), "compute")
+
+
+@check("S050.applied", inputs=COMPUTE, only=("roce_switches",))
+def test_compute_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    return config_in_force(subject, plan, compute_switch(facts, subject), "compute")
+
+
+def compute_switch(facts: Facts, name: str) -> Answer:
+    """What a compute switch of a RoCE site said; an Answer with an error where the plan gives it no configuration."""
+    unplanned = "the plan gives compute switches no configuration: see what `bringup render` says"
+    return facts.roce_switches.get(name, Answer(name, "", error=unplanned))
 
 
 @check("S061.applied", inputs=("site.versions", "assets", "site.inband"), only=("inband_switches",))

@@ -19,8 +19,8 @@ from validation.facts.shapes import data_of
 SCHEMA_VERSION = 1
 PARTS = ("gpus", "storage", "machine")
 """Parts of a node's data that say by themselves why they could not be read."""
-KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry", "agents")
-LATER_KINDS = frozenset({"agents"})
+KINDS = ("pdus", "bmcs", "switches", "nodes", "subnets", "telemetry", "agents", "roce_switches")
+LATER_KINDS = frozenset({"agents", "roce_switches"})
 """Kinds that facts recorded by earlier releases lack."""
 
 
@@ -98,6 +98,8 @@ class Facts:
     telemetry: Mapping[str, Answer] = field(default_factory=dict)
     agents: Mapping[str, Answer] = field(default_factory=dict)
     """What the SNMP agents of the compute switches of an Ethernet fabric say that these are."""
+    roce_switches: Mapping[str, Answer] = field(default_factory=dict)
+    """Compute switches of a RoCE site, as the drivers of their system read them back."""
     started: str = ""
     ended: str = ""
 

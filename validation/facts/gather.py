@@ -17,17 +17,19 @@ import pandas as pd
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from network import discover
+from inventory.secrets import SecretError
+from network import discover, roce
 from network.discover import Port
 from network.drivers.answers import Source, reading
 from network.drivers.credentials import (
     bmc_credentials,
     factory_credentials,
     node_credentials,
+    public_key,
     snmp_credentials,
     switch_credentials,
 )
-from network.drivers.errors import DeviceError
+from network.drivers.errors import DeviceError, LoginRefused
 from network.drivers.parallel import at_once
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
@@ -35,7 +37,12 @@ from network.drivers.ssh import SshHost
 from network.drivers.switch_agent import SwitchAgent
 from network.infiniband import parse, subnet
 from network.infiniband.manager import ManagerHost
+from network.nos import capabilities
+from network.nos.choose import driver
+from network.nos.driver import Driver, SwitchFacts
 from network.nos.frr.driver import Switch
+from network.push import Target as PushTarget
+from network.push import compute_targets
 from network.render import render, switches
 from validation.check import site_limit
 from validation.evidence import Identity
@@ -60,7 +67,7 @@ OOB_PROBES = 8
 PING_TARGETS = 64
 """Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
 
-WAVES = (("pdus", "bmcs", "agents"), ("switches", "nodes", "subnets", "telemetry"))
+WAVES = (("pdus", "bmcs", "agents"), ("switches", "roce_switches", "nodes", "subnets", "telemetry"))
 """Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
 
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
@@ -94,6 +101,7 @@ def gather(plan: Plan) -> Facts:
         "nodes": _nodes(plan, book),
         "subnets": _subnets(plan, book, assets),
         "agents": _agents(plan, book),
+        "roce_switches": _roce_switches(plan, assets),
         "telemetry": [Target(name, "prometheus", read) for name, read in telemetry.reads(plan, book).items()],
     }
     answers: dict[str, dict[str, Answer]] = {}
@@ -282,18 +290,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             address = _address(book, name, "oob")
             with Switch(name, address, credentials, mgmt_mac=asset(assets, name, "mgmt_mac")) as switch:
-                facts = switch.facts()
-                data = {
-                    "hostname": facts.hostname,
-                    "mgmt_mac": facts.mgmt_mac,
-                    "version": facts.version,
-                    "banner": facts.banner,
-                    "ports": {port: {"state": state, "mtu": mtu} for port, (state, mtu) in facts.ports.items()},
-                    "running": switch.get(),
-                    "diff": switch.compare(render(plan, name)),
-                    "saved": switch.saved(),
-                    "neighbours": switch.neighbours(),
-                }
+                facts, data = read_back(switch, render(plan, name))
             host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
             data["lldp"] = ports = discover.lldp(host)
             if enrolled == PINNED:
@@ -305,6 +302,53 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
         return Target(name, "ssh", read, seen)
 
     return [target(name) for name in switches(plan)]
+
+
+def read_back(switch: Driver, config: str) -> tuple[SwitchFacts, dict[str, Any]]:
+    """What a switch says of itself, what it runs, and how that differs from a configuration."""
+    facts = switch.facts()
+    return facts, {
+        "hostname": facts.hostname,
+        "mgmt_mac": facts.mgmt_mac,
+        "version": facts.version,
+        "banner": facts.banner,
+        "ports": {port: {"state": state, "mtu": mtu} for port, (state, mtu) in facts.ports.items()},
+        "running": switch.get(),
+        "diff": switch.compare(config),
+        "saved": switch.saved(),
+        "neighbours": switch.neighbours(),
+    }
+
+
+def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
+    """Compute switches of a RoCE site through the driver of their system; none where they get no configuration."""
+    system = plan.site.fabric.nos
+    if system is None or not roce.is_rendered(plan):
+        return []
+    over_https = capabilities(system).get("interface") == "https"
+    channel, enrolled = ("https", "") if over_https else ("ssh", plan.site.credentials.switch.host_keys)
+    try:
+        wanted = compute_targets(plan, assets, public_key=public_key(plan.site, "switch"))
+    except SecretError as error:
+        return [_without_login(name, str(error)) for name in roce.switches(plan)]
+
+    def target(asked: PushTarget) -> Target:
+        def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+            with driver(system)(asked.name, asked.address, asked.credentials, mgmt_mac=asked.mgmt_mac) as switch:
+                facts, data = read_back(switch, asked.config)
+            shown = data_of("roce_switches", asked.name, data)
+            return shown, (Identity(asked.name, channel, facts.version, facts.mgmt_mac, enrolled=enrolled),)
+
+        return Target(asked.name, channel, read)
+
+    return [target(one) for one in wanted]
+
+
+def _without_login(name: str, why: str) -> Target:
+    def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
+        raise LoginRefused(name, "log in", "credentials that can be read", why, "give them in the site file")
+
+    return Target(name, "", read)
 
 
 def _agents(plan: Plan, book: AddressBook) -> list[Target]:

@@ -54,7 +54,7 @@ class SwitchPort(TypedDict):
 
 
 @with_config(EXTRA_KEYS_STAY)
-class SwitchData(TypedDict):
+class RoceSwitchData(TypedDict):
     hostname: Line
     mgmt_mac: Line
     version: Line
@@ -64,6 +64,10 @@ class SwitchData(TypedDict):
     diff: Text
     saved: Flag
     neighbours: dict[Line, Line]
+
+
+@with_config(EXTRA_KEYS_STAY)
+class SwitchData(RoceSwitchData):
     lldp: dict[Line, Port]
 
 
@@ -656,6 +660,7 @@ SHAPES: Mapping[str, Any] = {
     "subnets": SubnetData,
     "telemetry": TelemetryData,
     "agents": Chassis,
+    "roce_switches": RoceSwitchData,
 }
 
 

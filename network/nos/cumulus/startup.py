@@ -111,9 +111,15 @@ def read(text: str) -> Model:
     try:
         head, mark, body = text.partition("\n- set:\n")
         own = unblocked(body) if mark and head.count("\n- ") == 1 else None
-        return _model(yaml.load(text, Loader=LOADER)[1]["set"] if own is None else own)
-    except (KeyError, IndexError, TypeError, AttributeError, yaml.YAMLError) as error:
+        return _model(_set(yaml.load(text, Loader=LOADER)) if own is None else own)
+    except (KeyError, StopIteration, TypeError, AttributeError, yaml.YAMLError) as error:
         raise ValueError(f"startup.yaml is none of this suite: {error!r}") from None
+
+
+def _set(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is set; the text of a switch has no header before it."""
+    found: dict[str, Any] = next(part["set"] for part in parts if "set" in part)
+    return found
 
 
 def _settings(config: SwitchConfig) -> dict[str, Any]:

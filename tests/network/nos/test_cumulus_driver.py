@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from network import push as push_module
+from network import roce
 from network.drivers.credentials import HttpsCredentials
 from network.drivers.errors import (
     BadAnswer,
@@ -22,11 +23,13 @@ from network.drivers.errors import (
 )
 from network.nos.choose import driver
 from network.nos.cumulus import driver as cumulus
+from network.nos.cumulus import startup as cumulus_file
 from network.nos.cumulus.driver import SECRET, Switch
 from network.nos.trees import difference, missing
 from network.push import Target, push
 from tests.network.nos.nvue import PASSWORD, Nvue
 from tests.network.tls import https, self_signed
+from tests.plans import plan_of
 
 RUNNING: dict[str, Any] = {
     "interface": {
@@ -137,6 +140,13 @@ def test_facts_and_sessions_are_read(nvue):
         assert (facts.hostname, facts.mgmt_mac, facts.version) == ("rol001", "48:b0:2d:00:00:01", "5.11.0")
         assert facts.ports == {"eth0": ("up", 1500), "swp1": ("down", 9216)}
         assert one.neighbours() == {"swp1": "Established", "swp2": "Active"}
+
+
+def test_what_runs_is_read_back_to_the_planned_model(nvue):
+    config = roce.structured_configs(plan_of("b200-256-roce"))["rol001"]
+    nvue.trees["applied"] = yaml.safe_load(cumulus_file.render(config))[1]["set"]
+    with switch(nvue) as one:
+        assert cumulus_file.read(one.get()) == config.model()
 
 
 def test_another_switch_is_never_written_to(nvue):

@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from capacity.build import build
+from inventory.site.whatif import changed
 from network import push as push_module
+from network import roce
 from network.drivers.credentials import HttpsCredentials
 from network.drivers.errors import (
     BadAnswer,
@@ -16,6 +19,7 @@ from network.drivers.errors import (
     Unreachable,
 )
 from network.nos.choose import driver
+from network.nos.eos import startup_config
 from network.nos.eos.driver import Switch, parse_diff, with_kept
 from network.push import Target, push
 from tests.network.nos.eapi import PASSWORD, Eapi
@@ -121,6 +125,15 @@ def test_facts_and_sessions_are_read(eapi):
         assert (facts.hostname, facts.mgmt_mac, facts.version) == ("rol001", "44:4c:a8:00:00:02", "4.32.1F")
         assert facts.ports == {"Management1": ("up", 1500), "Ethernet1/1": ("down", 9214)}
         assert one.neighbours() == {"Ethernet1/1": "Established", "10.78.1.1": "Idle"}
+
+
+def test_what_runs_is_read_back_to_the_planned_model(eapi):
+    """The lines of a rendering stand for what EOS shows of it: no device has confirmed their order."""
+    arista = changed("b200-256-roce", ["fabric.switch_model=arista-7060x6-64pe", "fabric.nos=eos", "fabric.mtu=9214"])
+    config = roce.structured_configs(build(arista))["rol001"]
+    eapi.running = startup_config.render(config)
+    with switch(eapi) as one:
+        assert startup_config.read(one.get()) == config.model().without_lengths()
 
 
 def test_another_switch_is_never_written_to(eapi):

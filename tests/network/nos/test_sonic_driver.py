@@ -3,14 +3,12 @@
 import getpass
 import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from capacity.build import build
-from inventory.paths import site_dir
-from inventory.site import load_site
 from network import roce
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import (
@@ -26,6 +24,7 @@ from network.nos.sonic import config_db
 from network.nos.sonic.driver import Switch
 from tests.network.nos import sonic_commands
 from tests.network.sshd import serving
+from tests.plans import plan_of
 
 pytestmark = pytest.mark.needs("sshd")
 
@@ -202,8 +201,19 @@ def test_what_is_no_config_db_is_refused_before_anything_is_sent(sonic, monkeypa
     assert "stage" not in asked
 
 
+def test_what_runs_is_read_back_to_the_planned_model(monkeypatch):
+    config = roce.structured_configs(plan_of("b200-256-roce"))["rol001"]
+    tables = {
+        table: {key: row or {"NULL": "NULL"} for key, row in rows.items()}  # as SONiC shows a row without fields
+        for table, rows in json.loads(config_db.render(config)).items()
+    }
+    monkeypatch.setattr(Switch, "_verb", lambda self, verb: json.dumps(tables) if verb == "running" else "")
+    credentials = SshCredentials("netops", Path("key"), Path("hosts"))
+    assert config_db.read(Switch("rol001", "127.0.0.1", credentials).get()) == config.model()
+
+
 def test_all_tables_of_a_rendering_are_the_plans():
-    plan = build(load_site(site_dir("b200-256-roce")))
+    plan = plan_of("b200-256-roce")
     tables = {
         table for config in roce.structured_configs(plan).values() for table in json.loads(config_db.render(config))
     }
