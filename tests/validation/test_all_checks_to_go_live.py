@@ -404,6 +404,10 @@ def no_server(raw: dict[str, Any]) -> None:
     raw["data"]["storage"].pop("server")
 
 
+def two_phases(raw: dict[str, Any]) -> None:
+    raw["data"]["phases"] = raw["data"]["phases"][:2]
+
+
 def half_a_link(raw: dict[str, Any]) -> None:
     raw["data"]["gpus"]["devices"][2]["pcie"]["width"] = 8
 
@@ -445,6 +449,7 @@ EDITS = {
     "storage that does not say what listens": Edit(
         "S125.applied", "sto01", no_server, {"listening": None, "clients": None}, "fail", "no storage daemon listens"
     ),
+    "a phase less": Edit("S088.observed", "pdu-r01-a", two_phases, {}, "fail", "2 of 3 phases were read"),
     "a narrow PCIe link": Edit("S029.measured", "gpu001", half_a_link, {}, "fail", "its raw output shows"),
     "another GPU": Edit("S026.measured", "gpu001", another_gpu, {}, "fail", "SIM-GPU-9999"),
     "another toolkit": Edit("S033.applied", "gpu001", another_toolkit, {}, "fail", "CUDA toolkits {'12.0': '12.0'}"),
