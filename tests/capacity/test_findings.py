@@ -49,7 +49,7 @@ CASES: list[tuple[str, str, dict[str, dict[str, Any]], dict[str, str]]] = [
     (
         "cables too long",
         "h100-1000-ib",
-        {"room": {"row_pitch_m": 60.0, "width_m": 1200.0}},
+        {"room": {"row_pitch_m": 20.0, "width_m": 600.0, "rows": 30, "racks_per_row": 20}},
         {"CABLE-REACH": "", "CABLE-CAGE": "ctl02:ib0"},
     ),
     (
