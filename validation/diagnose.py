@@ -11,6 +11,7 @@ import pandas as pd
 from capacity.model import Plan
 from inventory.findings import Finding, finding, remedy
 from network import compare
+from network.drivers.errors import LoginNotGiven
 from network.infiniband.subnet import guid_book
 from validation import gpu_health, infiniband, roce_ends, storage
 from validation import scheduler_findings as scheduler
@@ -193,8 +194,15 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
 
 
 def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
-    """Devices that did not answer; a server whose BMC and system are both silent is one finding."""
+    """Devices that did not answer. A server whose BMC and system are both silent is one finding, and so are all compute switches
+    that the site gives no login for.
+    """
     known, found = set(explained), []
+    without = [answer for answer in facts.roce_switches.values() if answer.error_kind == LoginNotGiven.__name__]
+    if without:
+        problem = without[0].error.removeprefix(f"{without[0].device}: ")
+        found.append(finding("LOGIN-NOT-GIVEN", "compute", devices=len(without), words={"problem": problem}))
+    known.update(answer.device for answer in without)
     for answers in (facts.pdus, facts.bmcs, facts.switches, facts.agents, facts.roce_switches, facts.nodes):
         for name, answer in answers.items():
             if answer.error and name not in known:

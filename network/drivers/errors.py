@@ -42,6 +42,10 @@ class LoginRefused(DeviceError):
     """The device answered and refused the credentials."""
 
 
+class LoginNotGiven(DeviceError):
+    """The device was not asked: the site gives no credentials for it, or none that can be read."""
+
+
 class IdentityMismatch(DeviceError):
     """Another device than the planned one answers here. Nothing was written to it."""
 

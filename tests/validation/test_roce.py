@@ -22,7 +22,7 @@ from network.nos.driver import SwitchFacts
 from network.nos.model import SwitchConfig
 from network.roce_host import wanted
 from tests.plans import plan_of
-from validation import roce, roce_ends
+from validation import diagnose, roce, roce_ends
 from validation.checks import test_fabric as fabric
 from validation.checks import test_roce as checks
 from validation.checks import test_telemetry as telemetry
@@ -335,11 +335,14 @@ def test_compute_switches_are_read_back_by_the_driver_of_their_system(monkeypatc
     assert sum(not one.error for one in answers.values()) == 9
 
 
-def test_without_a_password_each_switch_says_what_the_site_lacks() -> None:
+def test_without_a_password_no_switch_is_asked_and_one_finding_says_what_the_site_lacks() -> None:
     targets = gather._roce_switches(PLAN, load_assets(PLAN.site))
-    answer = gather._ask(targets[0])
-    assert (len(targets), answer.error_kind) == (10, "LoginRefused")
-    assert "credentials.switch: no password and ca" in answer.error
+    asked = {target.device: gather._ask(target) for target in targets}
+    assert {answer.error_kind for answer in asked.values()} == {"LoginNotGiven"}
+    (found,) = diagnose.silences(Facts(roce_switches=asked), ())
+    assert (found.id, found.subject) == ("LOGIN-NOT-GIVEN", "compute")
+    assert "10 compute switches were not asked: log in" in found.message
+    assert "credentials.switch: no password and ca" in found.message
     assert gather._roce_switches(plan_of("lab"), load_assets(PLAN.site)) == []
 
 

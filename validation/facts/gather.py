@@ -29,7 +29,7 @@ from network.drivers.credentials import (
     snmp_credentials,
     switch_credentials,
 )
-from network.drivers.errors import DeviceError, LoginRefused
+from network.drivers.errors import DeviceError, LoginNotGiven
 from network.drivers.parallel import at_once
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
@@ -346,7 +346,7 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
 
 def _without_login(name: str, why: str) -> Target:
     def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-        raise LoginRefused(name, "log in", "credentials that can be read", why, "give them in the site file")
+        raise LoginNotGiven(name, "log in", "credentials that can be read", why, "give them in the site file")
 
     return Target(name, "", read)
 
