@@ -323,7 +323,9 @@ def positions(site: Site, racks: pd.DataFrame) -> list[Finding]:
 def least_change(
     site: Site, devices: pd.DataFrame, racks: pd.DataFrame, placements: pd.DataFrame
 ) -> Callable[[placement.Overload], list[RemedyOf]]:
-    """What resolves the overload of a rack: the fewest servers less, else the limit that holds."""
+    """What resolves the overload of a rack: the fewest servers less, else the limit that holds. Where a rack without servers loads
+    the floor too much as well, servers are not the answer.
+    """
 
     def remedies(over: placement.Overload) -> list[RemedyOf]:
         inside = devices[devices["name"].isin(placements.loc[placements["rack"] == over.rack, "device"])]
@@ -331,10 +333,16 @@ def least_change(
         servers = inside[inside["role"] == "gpu"]
         if len(servers) and not site.server.system:
             each = float(servers[column].max()) / (1000 if column == "nameplate_w" else 1)
+            others_over = False
             if over.id == "SPACE-FLOOR-LOAD":
-                each /= float(racks.loc[racks["name"] == over.rack, "mass_kg"].iloc[0]) / over.value
+                own = racks[racks["name"] == over.rack].iloc[0]
+                area_m2 = float(own["mass_kg"]) / over.value
+                each /= area_m2
+                with_gpus = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"])]
+                others = racks[(racks["model"] == own["model"]) & ~racks["name"].isin(with_gpus["rack"])]
+                others_over = bool((others["mass_kg"] / area_m2 > over.limit).any())
             fewer = math.ceil((over.value - over.limit) / each - 1e-9)
-            if len(servers) > fewer:
+            if len(servers) > fewer and not others_over:
                 return [remedy({"rack.servers": len(servers) - fewer})]
         return [remedy({over.key: math.ceil(over.value)}, fix="at-least")]
 

@@ -90,6 +90,7 @@ def test_the_remedies_of_broken_sites_mend(seed: int) -> None:
         ),  # rack PDUs, and switches that follow by themselves
         ("b200", ["room.rpps_per_row=0"], "SPACE-RPP"),
         ("h100", ["power.voltage_v=208"], "POWER-VOLTAGE"),
+        ("h100", ["room.floor_load_kg_m2=400"], "SPACE-FLOOR-LOAD"),  # racks of storage are above it too
     ],
 )
 def test_remedies_that_did_not_mend_once_do(name: str, settings: list[str], id_: str) -> None:
