@@ -86,7 +86,7 @@ def test_an_unreadable_file_is_an_error_that_names_its_key(site: Site) -> None:
         with pytest.raises(SecretError, match=rf"^{key}: cannot read {path}: No such file"):
             read(site)
         path.mkdir()
-        with pytest.raises(SecretError, match=rf"^{key}: cannot read {path}: Is a directory"):
+        with pytest.raises(SecretError, match=rf"^{key}: cannot read {path}: no regular file"):
             read(site)
         path.rmdir()
         path.with_suffix(".away").rename(path)
