@@ -418,6 +418,10 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
             raise DemoError(f"Slurm calls them {seen}, not idle")
         time.sleep(2.0)
     demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
+    while late := [name for name in names if "Normal" not in (bringing.run(name, "chronyc -n tracking") or "")]:
+        if time.monotonic() > deadline:
+            raise DemoError(f"{', '.join(late)}: no clock that follows the controller")
+        time.sleep(2.0)
     judge(demo, segment, names)
 
 
