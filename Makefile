@@ -20,7 +20,8 @@ demo-metal: setup ## Servers from nothing: two virtual machines over the network
 	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
-	@$(PYTHON) -m tests.whole
+	@$(PYTHON) -m pytest tests -n auto -m "not lab"
+	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
 
 test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu"
