@@ -29,7 +29,7 @@ from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import Told
 from infra.install.bring import Bringing, Delivered, Doors, Journal
 from infra.install.takeover import take_over
-from infra.lab import keys
+from infra.lab import bmc_process, keys
 from infra.lab.accounts import accepts
 from infra.lab.paths import LabPaths
 from infra.lab.powerd import PowerServer
@@ -129,17 +129,7 @@ def brought(load: Load, own: BmcCredentials, factory: BmcCredentials, journal: J
 def emulator(paths: LabPaths, loads: Sequence[Load], log: Path) -> "subprocess.Popen[bytes]":
     """The process of all BMCs, once the last of them answers."""
     (paths.root / "bmc").mkdir(exist_ok=True)
-    argv = [
-        sys.executable,
-        "-m",
-        "gunicorn",
-        "-w1",
-        f"--threads={THREADS}",
-        "--log-level=warning",
-        "--no-control-socket",
-    ]
-    argv += [f"--certfile={paths.pki / 'bmc.pem'}", f"--keyfile={paths.pki / 'bmc.key'}"]
-    argv += [*(f"--bind={load.spec.bmc_address}:443" for load in loads), "infra.lab.bmc:app"]
+    argv = bmc_process.command(paths, (load.spec.bmc_address for load in loads), THREADS)
     env = {**os.environ, "BRINGUP_LAB": LAB, "PYTHONPATH": str(repo_root())}
     process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=log.open("wb"), stderr=subprocess.STDOUT)
     end = time.monotonic() + START_S

@@ -45,6 +45,7 @@ OPEN_FIRST: tuple[Status, ...] = tuple(
 )
 SHOWN_REASONS = 12
 SHOWN_TODO = 6
+"""Items named after each line of work. An id has 13 characters, so six fill one line of a terminal; JSON and page have them all."""
 
 
 def print_verdict(verdict: Verdict, register: Register, console: Console, *, page: Path | None = None) -> None:
@@ -74,11 +75,8 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
 
 def _few(items: Sequence[str]) -> str:
     """The first of many items, and how many there are."""
-    return (
-        ", ".join(items)
-        if len(items) <= SHOWN_TODO
-        else f"{', '.join(items[:SHOWN_TODO])} and {len(items) - SHOWN_TODO} more"
-    )
+    shown, more = ", ".join(items[:SHOWN_TODO]), len(items) - SHOWN_TODO
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _headline(verdict: Verdict) -> str:

@@ -21,20 +21,20 @@ BLOCKS_A_REHEARSAL: frozenset[Status] = frozenset({"fail", "missing", "stale"})
 RUN = "run the checks: pytest validation --site SITE"
 REPORT = "have it measured and sign the report: bringup waive ITEM --external-report FILE"
 _OF_CHECKS: Mapping[Status, tuple[str, str]] = {
-    "fail": (SITE_TEAM, "mend what the reason names, then run the checks again"),
+    "fail": (SITE_TEAM, "repair what the reason names, then run the checks again"),
     "missing": (COLLECTOR, RUN),
-    "stale": (COLLECTOR, "run the checks again: what they rest on has changed, or they are too old"),
-    "out_of_order": (COLLECTOR, "close what the group comes after, then run the checks again"),
-    "unproven": (SITE_TEAM, "let the device that the reason names show three channels, one of them a challenge"),
+    "stale": (COLLECTOR, "run the checks again, because their inputs have changed or they are too old"),
+    "out_of_order": (COLLECTOR, "close the earlier groups first, then run the checks again"),
+    "unproven": (SITE_TEAM, "let the named device prove itself on three channels, one of them a challenge"),
     "simulated": (COLLECTOR, "run the checks where the devices are, not in a lab"),
-    "assumed": (PLANNER, "write the values that the reason names, or add their keys to confirmed"),
+    "assumed": (PLANNER, "write the values that the reason names into the site file, or add their keys to confirmed"),
     "partial": (APPROVERS, REPORT),
 }
 _OF_ATTESTATIONS: Mapping[Status, str] = {
-    "fail": "mend what was found, then sign the form anew: bringup attest FORM",
+    "fail": "repair what was found, then sign a new form: bringup attest FORM",
     "missing": "fill in and sign the form: bringup attest --template ITEM, then bringup attest FORM",
-    "stale": "look again and sign the form anew: what it is about has changed, or it is too old",
-    "out_of_order": "close what the group comes after, then sign the form anew: bringup attest FORM",
+    "stale": "inspect again and sign a new form, because its subject has changed or it is too old: bringup attest FORM",
+    "out_of_order": "close the earlier groups first, then sign a new form: bringup attest FORM",
 }
 
 

@@ -5,7 +5,8 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, TypeVar, cast
 
 from infra.cli.common import OK, UsageError, add_site, add_verb, standard_console
 from inventory.paths import SITE_FILE, write_file
@@ -194,7 +195,8 @@ def leave_out_arrow() -> None:
     Frames of plans and of accepted states need it (capacity.model.frames.conform), so a process that makes one keeps it.
     """
     if "pandas" not in sys.modules:
-        sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]  # Python's way to say that a module is not there
+        # None makes each later import a ModuleNotFoundError (Python Language Reference, 5.3.1 "The module cache").
+        cast(dict[str, ModuleType | None], sys.modules).setdefault("pyarrow", None)
 
 
 def compare_values(reference: str, key: str | None, values: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.model import Plan
-from infra.lab import base, gpus, ib, keys, net, node, nvidia, pdu
+from infra.lab import base, bmc_process, gpus, ib, keys, net, node, nvidia, pdu
 from infra.lab.lab import PROBE_BUDGET_S, Progress, check_root, clean, is_up, lock, status, traces
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.planned import from_plan
@@ -177,18 +177,7 @@ def _start_daemons(spec: LabSpec, paths: LabPaths) -> dict[str, "subprocess.Pope
         ],
         "bmc": [
             *standby,
-            sys.executable,
-            "-m",
-            "gunicorn",
-            "-w1",
-            f"--threads={BMC_THREADS}",
-            "--log-level=warning",
-            f"--certfile={paths.pki / 'bmc.pem'}",
-            f"--keyfile={paths.pki / 'bmc.key'}",
-            "--no-control-socket",
-            f"--worker-tmp-dir={paths.root / 'bmc'}",
-            *(f"--bind={server.bmc_address}:443" for server in spec.servers),
-            "infra.lab.bmc:app",
+            *bmc_process.command(paths, (server.bmc_address for server in spec.servers), BMC_THREADS),
         ],
         "workstation": [sys.executable, "-m", "infra.lab.workstation", spec.name],
     }

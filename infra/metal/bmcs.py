@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from infra.lab import bmc_process
 from infra.lab.bmc_firmware import Updates
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home, write_private
@@ -183,19 +183,8 @@ class Bmcs:
         self.segment.serve_addresses(addresses)
         for load in self.machines.loads.values():
             load.network = functools.partial(self.segment.serve_address, load.spec.bmc_address)
-        folder = self.paths.root / "bmc"
-        folder.mkdir(exist_ok=True)
-        argv: list[str | Path] = [
-            sys.executable,
-            "-m",
-            "gunicorn",
-            "-w1",
-            f"--threads={THREADS}",
-            "--log-level=warning",
-        ]
-        argv += [f"--certfile={self.paths.pki / 'bmc.pem'}", f"--keyfile={self.paths.pki / 'bmc.key'}"]
-        argv += ["--no-control-socket", f"--worker-tmp-dir={folder}"]
-        argv += [*(f"--bind={address}:443" for address in addresses), "infra.lab.bmc:app"]
+        (self.paths.root / "bmc").mkdir(exist_ok=True)
+        argv = bmc_process.command(self.paths, addresses, THREADS)
         env = {"BRINGUP_LAB": self.paths.name, "BRINGUP_LAB_HOME": str(lab_home()), "PYTHONPATH": str(repo_root())}
         self.segment.start(argv, self.segment.state / "bmc.log", {**os.environ, **env})
         self._wait(addresses)

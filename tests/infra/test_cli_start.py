@@ -271,12 +271,8 @@ def test_a_plan_of_a_site_that_assumes_nothing_says_nothing_of_it(
     assert "nobody has confirmed" not in capsys.readouterr().out
 
 
-def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> None:
-    assert cli.main(NEW) == OK
-    program = (
-        "import sys; from infra import cli; cli.main(['explain', 'hall-1/site.yaml', 'rack.servers']); "
-        "print([one for one in sys.modules if one in ('pandas', 'numpy', 'capacity.stages')])"
-    )
+def last_line_of(program: str) -> str:
+    """What a Python process of its own prints last."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(repo_root())},
@@ -285,7 +281,16 @@ def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> 
         timeout=60,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "[]"
+    return done.stdout.splitlines()[-1]
+
+
+def test_explain_of_a_plain_value_imports_nothing_of_the_planner(here: Path) -> None:
+    assert cli.main(NEW) == OK
+    program = (
+        "import sys; from infra import cli; cli.main(['explain', 'hall-1/site.yaml', 'rack.servers']); "
+        "print([one for one in sys.modules if one in ('pandas', 'numpy', 'capacity.stages')])"
+    )
+    assert last_line_of(program) == "[]"
 
 
 def test_a_process_that_explains_a_size_does_without_arrow(here: Path) -> None:
@@ -294,15 +299,7 @@ def test_a_process_that_explains_a_size_does_without_arrow(here: Path) -> None:
         "import sys; from infra import cli; sys.argv = ['bringup', 'explain', 'hall-1/site.yaml', 'inband.leaves']; "
         "status = cli.main(); print(status, 'pandas' in sys.modules, sys.modules['pyarrow'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(repo_root())},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == f"{OK} True None"
+    assert last_line_of(program) == f"{OK} True None"
 
 
 @pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")])

@@ -144,8 +144,8 @@ def test_where_no_number_of_leaves_has_the_ports_a_larger_leaf_is_named_that_doe
     short = build(variant("h100-1000-ib", inband=inband), kept=Kept(), what_ifs=False)
     (way,) = only(short, "INBAND-PORTS").remedies
     assert dict(way.settings) == {"inband.leaf_model": "nvidia-sn5600", "inband.leaves": 26}
-    mended = {key.removeprefix("inband."): value for key, value in way.settings.items()}
-    found = build(variant("h100-1000-ib", inband={**inband, **mended}), kept=Kept(), what_ifs=False).findings
+    changes = {key.removeprefix("inband."): value for key, value in way.settings.items()}
+    found = build(variant("h100-1000-ib", inband={**inband, **changes}), kept=Kept(), what_ifs=False).findings
     assert not {one.id for one in found if one.severity == "error"} - {f.id for f in short.findings}
     assert "INBAND-PORTS" not in {one.id for one in found}
 
