@@ -102,7 +102,10 @@ def hint(name: str, subjects: Sequence[str]) -> str:
 
 
 def began(site: Site) -> date | None:
-    """The first day of a site: when orders could be placed, else that of its first quote; None where neither is known."""
+    """The first day of a site: schedule.start_date, else that of its first quote; None where neither is known.
+
+    `bringup attest` asks for it. The gate does not: a date that is set later makes no signed form untrue.
+    """
     return site.schedule.start_date or min((lead.as_of for lead in site.leadtimes.values()), default=None)
 
 
@@ -129,7 +132,9 @@ def _values(
     by_asset: Iterable[tuple[str, object]] = ((name, value),)
     if field.per_asset and (len(subjects) > 1 or isinstance(value, Mapping)):
         if not isinstance(value, Mapping) or set(map(str, value)) != set(subjects):
-            found.append(f"{name} must have one value for each of {', '.join(subjects[:5])}")
+            found.append(
+                f"{name}: expected one value for each of {', '.join(subjects[:5])}: {{{subjects[0]}: ..., ...}}"
+            )
             return
         by_asset = ((f"{name} of {asset}", one) for asset, one in value.items())
     for where, one in by_asset:
@@ -143,11 +148,12 @@ def _wrong(field: Field, value: object) -> str:
     """Why a single value is none of its field, '' if it is."""
     if field.kind in ("number", "count"):
         whole = type(value) is int
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return f"is no number{' in ' + field.unit if field.unit else ''}"
-        if field.kind == "count" and not whole:
-            return "is no whole number"
         unit = f" {field.unit}" if field.unit else ""
+        expected = f"expected a number{' in' + unit if unit else ''}, {field.least:g} to {field.most:g}"
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN differs from itself
+            return expected
+        if field.kind == "count" and not whole:
+            return f"expected a whole number from {field.least:g} on"
         return "" if field.least <= value <= field.most else f"is outside {field.least:g} to {field.most:g}{unit}"
     if field.kind == "day":
         return "" if day_of(value) else "is not a date of the form YYYY-MM-DD"
@@ -155,10 +161,14 @@ def _wrong(field: Field, value: object) -> str:
         told = isinstance(value, str) and RESULT.match(value) is not None
         return "" if told else "does not begin with passed, failed or not applicable"
     if field.kind == "serial":
-        return "" if isinstance(value, str | int) and SERIAL.fullmatch(str(value)) else "is no serial number"
+        if isinstance(value, int):
+            return "expected a serial number in quotes: YAML reads it as a number, and drops leading zeros"
+        return (
+            "" if isinstance(value, str) and SERIAL.fullmatch(value) else "expected a serial number as the label has it"
+        )
     lines = value if isinstance(value, list) else list(value.values()) if isinstance(value, Mapping) else [value]
     good = all(isinstance(one, str | int | float | date) and str(one).strip() for one in lines)
-    return "" if good and str(value).isprintable() else "is no line of text"
+    return "" if good and all(str(one).isprintable() for one in lines) else "expected one line of printable text"
 
 
 def _together(form: Mapping[str, Any], first_day: date | None) -> list[str]:
@@ -166,7 +176,9 @@ def _together(form: Mapping[str, Any], first_day: date | None) -> list[str]:
     found = []
     act, calibrated, expiry = (day_of(form.get(name)) for name in ("date", "calibration", "expiry"))
     if act and first_day and act < first_day:
-        found.append(f"date {act} lies before the site: its first day is {first_day}")
+        found.append(
+            f"date {act} lies before the first day of the site, {first_day}. Fix: the right date, or an earlier schedule.start_date"
+        )
     if act and calibrated and calibrated > act:
         found.append(f"calibration {calibrated} lies after the act on {act}")
     if act and calibrated and act - calibrated > CALIBRATED_FOR:
@@ -184,7 +196,7 @@ def _together(form: Mapping[str, Any], first_day: date | None) -> list[str]:
     for less, more in (("drop_kpa", "pressure_kpa"), ("mismatches", "sample_size")):
         one, other = numbers[less], numbers[more]
         if isinstance(one, int | float) and isinstance(other, int | float) and one > other:
-            found.append(f"{less} {one:g} is more than {more} {other:g}")
+            found.append(f"{less} {one} is more than {more} {other}")
     return found
 
 
@@ -285,6 +297,7 @@ def rows(plan: PlanView, subject: str) -> dict[str, str]:
             continue
         mine = table[table[column] == subject]
         if not mine.empty:
-            data = json.dumps(mine.to_dict("records"), sort_keys=True, default=str).encode()
+            # Six decimals, as frame_hash of capacity.model: the last bit of an addition is no change of the plan.
+            data = json.dumps(mine.round(6).to_dict("records"), sort_keys=True, default=str).encode()
             found[f"{ROW}{frame}.{subject}"] = hashlib.sha256(data).hexdigest()
     return found

@@ -222,9 +222,8 @@ def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:
     amps = [phase["amps"] for phase in _data(raw, subject)["phases"]]
-    planned = plan.circuits.loc[plan.circuits["pdu"] == subject, "phases"]
-    fewer = [f"{len(amps)} of {wanted} phases were read" for wanted in planned.unique() if len(amps) != wanted]
-    return Again({"imbalance_pct": readings.imbalance_pct(amps, readings.half_line_a(plan.site))}, fewer)
+    value = {"imbalance_pct": readings.imbalance_pct(amps, readings.half_line_a(plan.site))}
+    return Again(value, readings.phases_missing(plan, subject, len(amps)))
 
 
 def _share(raw: bytes, subject: str, plan: Plan) -> Again:

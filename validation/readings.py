@@ -34,6 +34,12 @@ def half_line_a(site: Site) -> float:
     return min(one.breaker_a for one in circuits if one is not None) * power.derating / 2
 
 
+def phases_missing(plan: Plan, pdu: str, read: int) -> list[str]:
+    """What is wrong where another number of phases of a rack PDU was read than its circuit has."""
+    planned = plan.circuits.loc[plan.circuits["pdu"] == pdu, "phases"]
+    return [f"{read} of {wanted} phases were read" for wanted in planned.unique() if read != wanted]
+
+
 def imbalance_pct(amps: Sequence[float], half_a: float) -> float:
     """By how much lines differ, percent of their mean, but of at least `half_a` (phase_balance.representative_pct).
 

@@ -12,7 +12,7 @@ import ipaddress
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from capacity.model import Plan
@@ -23,6 +23,8 @@ from validation.facts import Facts
 
 LOSSLESS, MARKED = "S055", "S056"
 """Steps that the differences belong to."""
+PRIORITIES = 8
+"""Priorities of a port: IEEE 802.1Q, three bits."""
 NOT_SAID = object()
 """What a driver does not show."""
 
@@ -58,6 +60,8 @@ class Links:
     compared: int
     differences: tuple[Difference, ...]
     unread: tuple[str, ...]
+    by_device: Mapping[str, int] = field(default_factory=dict)
+    """Compared links of each device."""
 
     def of(self, device: str, step: str) -> list[str]:
         """What concerns one device in one step, as text."""
@@ -65,13 +69,14 @@ class Links:
         return [f"{one.a} and {one.b}: {one.text}" for one in found]
 
     def unread_from(self, device: str, plan: Plan) -> list[str]:
-        """Far ends of the device's links of which nothing is known."""
+        """Ends of the device's links of which nothing is known: its own by port, far ones by their device."""
         cables = _cables(plan)
         far = {
             *(cables.loc[cables["a_device"] == device, "b_device"]),
             *(cables.loc[cables["b_device"] == device, "a_device"]),
         }
-        return sorted(far & {end.partition(":")[0] for end in self.unread})
+        own_ports = {end for end in self.unread if end.partition(":")[0] == device}
+        return sorted(own_ports | (far & {end.partition(":")[0] for end in self.unread}))
 
 
 def _devices(one: Difference) -> set[str]:
@@ -89,6 +94,7 @@ def links(plan: Plan, facts: Facts) -> Links:
     ends = {**_of_servers(facts), **_of_switches(models(plan, facts))}
     found: list[Difference] = []
     unread, compared = set(), 0
+    by_device: Counter[str] = Counter()
     columns = ["a_device", "a_port", "b_device", "b_port"]
     for a_device, a_port, b_device, b_port in _cables(plan)[columns].itertuples(index=False, name=None):
         names = (f"{a_device}:{a_port}", f"{b_device}:{b_port}")
@@ -96,8 +102,9 @@ def links(plan: Plan, facts: Facts) -> Links:
         unread.update(missing)
         if not missing:
             compared += 1
+            by_device.update((a_device, b_device))
             found += [Difference(step, *names, text) for step, text in _unlike(*(ends[name] for name in names))]
-    return Links(compared, tuple(found), tuple(sorted(unread)))
+    return Links(compared, tuple(found), tuple(sorted(unread)), dict(by_device))
 
 
 def models(plan: Plan, facts: Facts) -> dict[str, Model]:
@@ -112,16 +119,18 @@ def models(plan: Plan, facts: Facts) -> dict[str, Model]:
     return found
 
 
-def _of_switches(said: Mapping[str, Model]) -> dict[str, End]:
+def _of_switches(running: Mapping[str, Model]) -> dict[str, End]:
+    """Ends of switches. A switch without ECN is left to its own check: the plan has no thresholds where the buffer is too small."""
     found = {}
-    for name, model in said.items():
-        address = dict(model.addresses)
+    for name, model in running.items():
+        address = {port: text for port, text in model.addresses if _is_interface(text)}
+        marks = NOT_SAID if model.ecn is None else True
         pfc: dict[str, set[int]] = {}
         for port, priority, _ in model.lossless:
             pfc.setdefault(port, set()).add(priority)
         for port, mtu in model.mtu:
             found[f"{name}:{port}"] = End(
-                frozenset(pfc.get(port, ())), dict(model.priorities), mtu, model.ecn is not None, address.get(port, "")
+                frozenset(pfc.get(port, ())), dict(model.priorities), mtu, marks, address.get(port, "")
             )
     return found
 
@@ -133,12 +142,26 @@ def _of_servers(facts: Facts) -> dict[str, End]:
         for rail, one in said.get("rails", {}).items():
             try:
                 found[f"{name}:{rail}"] = _server_end({key: json.loads(text) for key, text in one["values"].items()})
-            except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            except UNREADABLE:
                 continue  # its own check says what it does not tell
     return found
 
 
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading a server's JSON values may end in: other types, missing keys, numbers beyond any size, nesting without end."""
+
+
+def _is_interface(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _server_end(said: Mapping[str, Any]) -> End:
+    if not isinstance(said["pfc"], list) or len(said["pfc"]) > PRIORITIES:
+        raise ValueError("pfc is no list of eight")
     pfc = frozenset(priority for priority, on in enumerate(said["pfc"]) if on)
     reacts = said.get("roce_rp")
     tos, cnp = said.get("default_roce_tos"), said.get("cnp_dscp")
@@ -147,8 +170,8 @@ def _server_end(said: Mapping[str, Any]) -> End:
         {int(dscp): priority for dscp, priority in said["dscp_priority"].items() if priority},
         int(said["mtu"]),
         NOT_SAID if reacts is None else "1" in reacts.values(),
-        said["addresses"][0],
-        said["route_rail"]["gateway"],
+        str(ipaddress.ip_interface(said["addresses"][0])),
+        str(ipaddress.ip_address(said["route_rail"]["gateway"])),
         NOT_SAID if tos is None else int(tos) >> 2,
         NOT_SAID if cnp is None else int(cnp),
     )
@@ -188,29 +211,22 @@ def _on(value: object) -> str:
 
 
 def findings(plan: Plan, facts: Facts, down: Collection[str]) -> list[Finding]:
-    """FABRIC-LINK-ENDS, one for each device and difference: the device that most of the links with it share."""
-    by_text: dict[str, list[Difference]] = {}
+    """FABRIC-LINK-ENDS, one for each device: the one that most of the differing links share, then the same of those left."""
+    left: dict[tuple[str, str], list[str]] = {}
     for one in links(plan, facts).differences:
         if not _devices(one) & set(down):
-            by_text.setdefault(_kind(one.text), []).append(one)
+            left.setdefault((one.a, one.b), []).append(one.text)
     found = []
-    for differing in by_text.values():
-        left = differing
-        while left:
-            shared = Counter(device for one in left for device in _devices(one))
-            device = min(shared, key=lambda name: (-shared[name], name))
-            own = [one for one in left if device in _devices(one)]
-            left = [one for one in left if device not in _devices(one)]
-            words = {"a": own[0].a, "b": own[0].b, "text": own[0].text}
-            ports = tuple(end for one in own for end in (one.a, one.b))
-            found.append(
-                finding(
-                    "FABRIC-LINK-ENDS", device, ports=ports, links=len(own), words=words, remedies=[remedy(fix="again")]
-                )
-            )
+    while left:
+        shared = Counter(end.partition(":")[0] for ends in left for end in ends)
+        device = min(shared, key=lambda name: (-shared[name], name))
+        of_device = [ends for ends in left if device in {end.partition(":")[0] for end in ends}]
+        a, b = of_device[0]
+        words = {"a": a, "b": b, "text": "; ".join(left[a, b])}
+        ports = tuple(end for ends in of_device for end in ends)
+        count = len(of_device)
+        found.append(
+            finding("FABRIC-LINK-ENDS", device, ports=ports, links=count, words=words, remedies=[remedy(fix="again")])
+        )
+        left = {ends: texts for ends, texts in left.items() if ends not in of_device}
     return found
-
-
-def _kind(text: str) -> str:
-    """A difference without its values of one link: addresses."""
-    return text.split()[0] if text.startswith(("gateway", "addresses")) else text

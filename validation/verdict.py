@@ -27,7 +27,7 @@ from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
-from validation.forms import began, faults, rows
+from validation.forms import faults, rows
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
@@ -592,7 +592,7 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
             return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
         if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
             return verdict("missing", f"the form lacks {', '.join(empty)}")
-        if wrong := faults(item, record.form, (subject,), began(bench.plan.site)):
+        if wrong := faults(item, record.form, (subject,)):
             return verdict("fail", f"the form cannot be true: {'; '.join(wrong)}")
     elif item.kind in order.DEVICE_KINDS:
         if mode == "replayed":

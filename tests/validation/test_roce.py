@@ -180,7 +180,7 @@ def with_intent(name: str, **values: Any) -> SwitchConfig:
 def test_a_switch_as_planned_passes_and_one_with_another_class_fails(check: Callable[..., Any]) -> None:
     models = fabric_roce.models(PLAN)
     outcome = check("rol001", PLAN, both(), models, NO_LINKS)
-    assert (outcome.passed, "far ends alike" in outcome.detail) == (True, True)
+    assert (outcome.passed, "both ends of 0 links alike" in outcome.detail) == (True, True)
     wrong = with_intent("rol001", priority=4, dscp=34)
     outcome = check("rol001", PLAN, both(rol001=wrong), models, NO_LINKS)
     assert not outcome.passed
@@ -200,7 +200,8 @@ def test_ends_that_are_alike_have_no_difference_and_silent_ones_are_named() -> N
     assert (
         said.compared == 2 + 2 * 16
     )  # two rails of gpu001, and the trunks of two leaves to the one spine that was read
-    assert said.unread_from("gpu001", PLAN) == [f"rol00{n}" for n in range(3, 9)]
+    assert (said.by_device["gpu001"], said.by_device["rol001"]) == (2, 17)
+    assert [end for end in said.unread_from("gpu001", PLAN) if ":" not in end] == [f"rol00{n}" for n in range(3, 9)]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,8 @@ def test_what_a_driver_does_not_show_is_no_difference() -> None:
         one["values"] |= {"roce_rp": "null", "cnp_dscp": "null"}
     assert roce_ends.links(PLAN, both(said)).differences == ()
     unmarked = dataclasses.replace(with_intent("ros001", congestion_control="pfc_only"), ecn=None)
-    assert {one.text for one in roce_ends.links(PLAN, both(ros001=unmarked)).differences} == {"ECN on and off"}
+    assert roce_ends.links(PLAN, both(rol001=dataclasses.replace(CONFIGS["rol001"], ecn=None))).differences == ()
+    assert roce_ends.links(PLAN, both(ros001=unmarked)).differences == ()  # the switch's own check says it
 
 
 def test_one_finding_names_the_device_that_all_differing_links_share() -> None:
@@ -260,8 +262,7 @@ def test_one_finding_names_the_device_that_all_differing_links_share() -> None:
         (one.subject, one.numbers["links"], one.message.partition(": ")[2].partition(". Fix")[0]) for one in found
     ) == [
         ("gpu001", 2, "MTU 9500 and 9216"),
-        ("ros001", 32, "DSCP 26 has priority 3 and 4"),
-        ("ros001", 32, "PFC on priority 3 and priority 4"),
+        ("ros001", 32, "PFC on priority 3 and priority 4; DSCP 26 has priority 3 and 4"),
     ]
     assert {one.id for one in found} == {"FABRIC-LINK-ENDS"}
     assert roce_ends.findings(PLAN, both(said), {"gpu001"}) == []
@@ -272,6 +273,32 @@ def test_a_rail_that_tells_half_is_left_to_its_own_check() -> None:
     del said["rails"]["rail0"]["values"]["pfc"]
     said["rails"]["rail1"]["values"]["addresses"] = "[]"
     assert {"gpu001:rail0", "gpu001:rail1"} <= set(roce_ends.links(PLAN, both(said)).unread)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("addresses", '["x"]'),
+        ("addresses", "[null]"),
+        ("mtu", "1e999"),
+        ("pfc", "[" * 100_000),
+        ("pfc", '"falsefalse"'),
+        ("route_rail", '{"gateway": ""}'),
+    ],
+)
+def test_what_no_server_can_mean_leaves_the_other_links_compared(setting: str, text: str) -> None:
+    said = healthy()
+    said["rails"]["rail1"]["values"][setting] = text
+    links = roce_ends.links(PLAN, both(said))
+    assert (links.by_device["gpu001"], "gpu001:rail1" in links.unread) == (1, True)
+
+
+def test_an_address_that_is_none_is_a_difference_and_no_error() -> None:
+    odd = next(port for port in CONFIGS["rol001"].ports if port.far == "gpu001")
+    model = CONFIGS["rol001"].model()
+    addresses = frozenset((port, "10.76.0.0/99" if port == odd.name else text) for port, text in model.addresses)
+    ends = roce_ends._of_switches({"rol001": dataclasses.replace(model, addresses=addresses)})
+    assert ends[f"rol001:{odd.name}"].address == ""
 
 
 def test_a_compute_switch_runs_its_configuration_with_all_its_sessions() -> None:

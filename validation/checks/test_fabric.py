@@ -54,7 +54,17 @@ def test_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts) -> Out
     return config_in_force(subject, plan, facts.switches[subject])
 
 
-COMPUTE = ("frame.cables", "frame.addresses", "site.fabric", "site.addressing", "assets")
+COMPUTE = (
+    "frame.cables",
+    "frame.addresses",
+    "frame.devices",
+    "site.fabric",
+    "site.addressing",
+    "site.credentials",
+    "site.limits",
+    "assets",
+)
+"""What a rendered configuration of a compute switch is made of."""
 
 
 @check("S048.applied", inputs=COMPUTE, only=("roce_switches",))

@@ -168,6 +168,8 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
     amps = {str(phase["phase"]): phase["amps"] for phase in pdu.data["phases"]}
     if not amps or any(a is None for a in amps.values()):
         return Outcome(False, amps, "not every phase reports its current", identities=pdu.identities, raw=pdu.raw)
+    if fewer := readings.phases_missing(plan, subject, len(amps)):
+        return Outcome(False, amps, "; ".join(fewer), identities=pdu.identities, raw=pdu.raw)
     mean = sum(amps.values()) / len(amps)
     if not mean:
         detail = "0 A on all phases is no reading: look at the PDU's feed, its meter and its SNMP agent"

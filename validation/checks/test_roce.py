@@ -69,7 +69,8 @@ def judged(
 
 def _far_ends(subject: str, plan: Plan, ends: Links) -> str:
     silent = ends.unread_from(subject, plan)
-    return f"; not compared, since the far end was not read: {', '.join(silent)}" if silent else ", far ends alike"
+    alike = f", both ends of {ends.by_device.get(subject, 0)} links alike"
+    return f"; ends not read and not compared: {', '.join(silent)}" if silent else alike
 
 
 def of_switch(
@@ -84,7 +85,7 @@ def of_switch(
         *ends.of(subject, step),
     ]
     detail = "; ".join(problems) or f"{good}{_far_ends(subject, plan, ends)}"
-    value = {"faults": len(problems), "links": ends.compared}
+    value = {"faults": len(problems), "links": ends.by_device.get(subject, 0)}
     return Outcome(not problems, value, detail, identities=answer.identities, raw=answer.raw)
 
 

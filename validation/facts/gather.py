@@ -329,7 +329,7 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
     channel, enrolled = ("https", "") if over_https else ("ssh", plan.site.credentials.switch.host_keys)
     try:
         wanted = compute_targets(plan, assets, public_key=public_key(plan.site, "switch"))
-    except SecretError as error:
+    except (SecretError, roce.PublicKeyError) as error:
         return [_without_login(name, str(error)) for name in roce.switches(plan)]
 
     def target(asked: PushTarget) -> Target:

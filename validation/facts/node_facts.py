@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_BUDGET_S = 20
+"""systemctl took over 8 s on a virtual machine without KVM. Three commands that hang use up `timeouts.ssh_s` (60 s)."""
 NOT_INSTALLED, OUT_OF_TIME = 127, 124
 """Exit statuses of `run` for a command that is not there, and for one whose budget ran out."""
 FILES = (
