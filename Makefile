@@ -15,7 +15,7 @@ setup: ## Install what is missing: packages, Python environment, Pulumi CLI, nod
 demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab stays up
 	@$(PYTHON) -m infra.proven run demo $(PYTHON) -m infra.demo
 
-demo-metal: setup ## Servers from nothing: two virtual machines over the network to a login, then faults (its own packages)
+demo-metal: setup ## Two empty virtual machines become accepted Slurm nodes, with faults on the way (its own packages)
 	@infra/setup/metal.sh
 	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
 

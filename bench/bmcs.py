@@ -58,10 +58,13 @@ REAL_ANSWER_S = 1.0
 class Counted(Machines):
     """Machines that count the requests that BMCs have answered: each of them asks for its server once."""
 
-    requests = 0
+    def __init__(self, paths: LabPaths, loads: Mapping[str, Load]) -> None:
+        super().__init__(paths, loads)
+        self.requests, self._counting = 0, threading.Lock()
 
     def view(self, device: str = "") -> Any:
-        self.requests += bool(device)
+        with self._counting:
+            self.requests += bool(device)
         return super().view(device)
 
 
@@ -188,10 +191,12 @@ def run(count: int, folder: Path) -> int:
     wrong = {name: (wanted[name], seen[name]) for name in loads if seen[name] != wanted[name]}
     open_still = [name for name, load in loads.items() if wanted[name] == "good" and not closed(load, factory)]
     each = machines.requests / count
-    print(f"{count:,} BMCs, {WORKERS} at once: {took:.0f} s; {dict(Counter(seen.values()))}, each by its name")
+    print(
+        f"{count:,} BMCs, {WORKERS} at once: {took:.0f} s; {dict(Counter(seen.values()))}, {len(wrong)} named wrongly"
+    )
     print(f"{machines.requests:,} requests, {each:.0f} a BMC, {machines.requests / took:.0f} a second")
     real_s = count / WORKERS * each * REAL_ANSWER_S
-    print(f"at {REAL_ANSWER_S:g} s an answer of a real BMC: {count:,} in {real_s / 60:.0f} min")
+    print(f"at {REAL_ANSWER_S:g} s an answer, an assumption for a real BMC: {count:,} in {real_s / 60:.1f} min")
     for name, (is_one, said) in wrong.items():
         print(f"{name} is {is_one}, and was called {said or 'nothing'}")
     for name in open_still:

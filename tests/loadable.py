@@ -27,8 +27,9 @@ _kept: list[Kept] = []
 def stages_kept() -> Iterator[None]:
     """Plans of this module take over what a change of the site does not touch, as those of `bringup optimise` do.
 
-    For modules that plan one site with many values: a third of the time. Not for tests that plan twice to compare, and not
-    for those that replace a stage. tests/capacity/test_kept.py and tests/equality hold such plans against fresh ones.
+    For modules that plan one site with many values: it saves a third of their processor time. Not for tests that plan twice to
+    compare, and not for those that replace a stage. tests/capacity/test_kept.py and tests/equality hold such plans against fresh
+    ones.
     """
     _kept.append(Kept(most=8))
     yield

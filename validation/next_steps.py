@@ -1,4 +1,4 @@
-"""Per blocker, who must do what: from what is open in a verdict to one line of work each. Pure.
+"""Per open item, who must do what: from what is open in a verdict to one line of work each. Pure.
 
     todo(verdict, register)     # items by who has to act and what they do, in the order of the register
 
@@ -19,22 +19,25 @@ APPROVER = "an approver"
 NOBODY = "nobody"
 BLOCKS_A_REHEARSAL: frozenset[Status] = frozenset({"fail", "missing", "stale"})
 RUN = "run the checks: pytest validation --site SITE"
-REPORT = "have it measured and sign the report: bringup waive ITEM --external-report FILE"
+REPORT = "have it measured, then sign the report: bringup waive ITEM --site SITE --external-report FILE (see --help)"
 _OF_CHECKS: Mapping[Status, tuple[str, str]] = {
-    "fail": (SITE_TEAM, "repair what the reason names, then run the checks again"),
+    "fail": (SITE_TEAM, "do what the reason says, then run the checks again"),
     "missing": (COLLECTOR, RUN),
     "stale": (COLLECTOR, "run the checks again, because their inputs have changed or they are too old"),
     "out_of_order": (COLLECTOR, "close the earlier groups first, then run the checks again"),
-    "unproven": (SITE_TEAM, "let the named device prove itself on three channels, one of them a challenge"),
-    "simulated": (COLLECTOR, "run the checks where the devices are, not in a lab"),
+    "unproven": (SITE_TEAM, "do what the reason says; a device needs three channels, one of them a challenge"),
+    "simulated": (
+        COLLECTOR,
+        "do what the reason says: pin the key of the collector, or run the checks on real devices",
+    ),
     "assumed": (PLANNER, "write the values that the reason names into the site file, or add their keys to confirmed"),
     "partial": (APPROVERS, REPORT),
 }
 _OF_ATTESTATIONS: Mapping[Status, str] = {
-    "fail": "repair what was found, then sign a new form: bringup attest FORM",
-    "missing": "fill in and sign the form: bringup attest --template ITEM, then bringup attest FORM",
-    "stale": "inspect again and sign a new form, because its subject has changed or it is too old: bringup attest FORM",
-    "out_of_order": "close the earlier groups first, then sign a new form: bringup attest FORM",
+    "fail": "repair what was found, then sign a new form: bringup attest FORM --site SITE --key KEY",
+    "missing": "fill in and sign the form (bringup attest --template ITEM), or add the signature that the reason names",
+    "stale": "inspect again and sign a new form, because its subject has changed or it is too old",
+    "out_of_order": "close the earlier groups first, then sign a new form: bringup attest FORM --site SITE --key KEY",
 }
 
 

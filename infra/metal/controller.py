@@ -26,6 +26,8 @@ from inventory.paths import repo_root
 
 ROLE = "controller"
 READY_S = 120.0
+CONNECT_S = 5.0
+"""Of one attempt to connect."""
 POLL_S = 0.5
 UUID = "5d2c1f0a-3a51-5f8e-9a77-2b6f4d9c1c01"
 """Of the demo's controller: made up."""
@@ -142,7 +144,15 @@ class Controller:
         """Until it takes connections."""
         end = time.monotonic() + READY_S
         test = self.segment.enter(["bash", "-c", f"exec 3<>/dev/tcp/{self.server.address}/22"])
-        while subprocess.run(test, check=False, capture_output=True).returncode:
+        while not _connects(test):
             if self.process.poll() is not None or time.monotonic() > end:
                 raise LabError(f"{self.name} does not start: {self.paths.logs / f'{self.name}.log'}")
             time.sleep(POLL_S)
+
+
+def _connects(test: Sequence[str]) -> bool:
+    """Whether a test of a connection succeeds within CONNECT_S."""
+    try:
+        return subprocess.run(test, check=False, capture_output=True, timeout=CONNECT_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

@@ -1,4 +1,4 @@
-"""`make demo-metal`: two empty virtual machines become nodes that let us in, one by BIOS and one by UEFI; then it goes wrong.
+"""`make demo-metal`: two empty virtual machines become accepted nodes, one by BIOS and one by UEFI, with faults on the way.
 
 Stages: build the image (once), render, take the BMCs over, both servers from a silent BMC to a login; then for one of them, while
 the other runs on: an unknown MAC, a wrong drive, drives with foreign content and the consent to overwrite them, a truncated image,
@@ -89,7 +89,7 @@ SITE_CHECKS = "network_boot"
 """Of the site: S142.generated."""
 JUDGE_S = 900.0
 IDLE_S = 300.0
-"""For Slurm to call configured nodes idle: their health check waits for the clock."""
+"""For Slurm to call configured nodes idle, and for their clocks to follow the controller: three polls of chrony, 64 s apart."""
 SHUTDOWN_S = 120.0
 WRITING_S = 8.0
 """After so long the power is cut while the image is written, which takes half a minute."""
@@ -376,7 +376,7 @@ def stages(
             for name, life in bringing.bring(behind, demo.say).items():
                 if life.stopped != "firmware-behind":
                     raise DemoError(
-                        f"{name} stands at {life.step} {life.stopped}, expected firmware-behind: {life.text}"
+                        f"{name} stands at {life.step} {life.stopped or 'without a stop'}, expected firmware-behind: {life.text}"
                     )
             firmware_of(demo, bringing, loads, behind, short=short)
         brought(bringing.bring(todo, demo.say))
@@ -404,7 +404,7 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
     names = list(bringing.servers)
     for name in names:
         if bringing.run(name, device_files(demo.gpus(name))) is None:
-            raise DemoError(f"{name} takes no device files of GPUs")
+            raise DemoError(f"{name}: cannot create /dev/nvidia*. Next: systemd-tmpfiles --create on the node")
     hosts = [controller.name, *names]
     first = configured(segment, SITE, hosts, demo.metal / "playbook-1.log")
     demo.say(f"Playbook, first run: {total(first)}")
@@ -413,14 +413,18 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
     if changed := [host for host, row in second.items() if row["changed"]]:
         raise DemoError(f"the second run of the playbook changed {', '.join(changed)}: {demo.metal / 'playbook-2.log'}")
     deadline = time.monotonic() + IDLE_S
-    while (seen := states(controller)) and {seen.get(name) for name in names} != {"idle"}:
+    while {(seen := states(controller)).get(name) for name in names} != {"idle"}:
         if time.monotonic() > deadline:
-            raise DemoError(f"Slurm calls them {seen}, not idle")
+            raise DemoError(
+                f"in Slurm after {IDLE_S:g} s: {seen or 'no node'}, expected idle. Next: scontrol show node on {controller.name}"
+            )
         time.sleep(2.0)
     demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
     while late := [name for name in names if "Normal" not in (bringing.run(name, "chronyc -n tracking") or "")]:
         if time.monotonic() > deadline:
-            raise DemoError(f"{', '.join(late)}: no clock that follows the controller")
+            raise DemoError(
+                f"{', '.join(late)}: clock not synchronised {IDLE_S:g} s after the playbook. Next: chronyc -n sources on the node"
+            )
         time.sleep(2.0)
     judge(demo, segment, names)
 

@@ -19,7 +19,7 @@ from capacity.services.boot.dhcp import BIOS_LOADER, EFI_LOADER, TFTP_ROOT
 from capacity.services.boot.files import HTTP
 from capacity.services.boot.life import Report
 from capacity.services.boot.starting import Offer, parse_offer
-from infra.lab.net import NETNS, ip
+from infra.lab.net import IP_BUDGET_S, NETNS, ip
 from infra.lab.paths import LabError
 from inventory.paths import repo_root
 
@@ -98,7 +98,7 @@ class Segment:
         if self.network.inband:
             ip(self.network.inband, name)
             settings = "cd /proc/sys/net/ipv4; echo 1 >ip_forward; for file in conf/*/rp_filter; do echo 0 >$file; done"
-            subprocess.run(self.enter(["sh", "-ec", settings]), check=True, capture_output=True)
+            subprocess.run(self.enter(["sh", "-ec", settings]), check=True, capture_output=True, timeout=IP_BUDGET_S)
         self._dnsmasq(loaders)
         self._http()
         self.outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)

@@ -275,12 +275,12 @@ def test_each_blocker_says_who_must_do_what(register: Register, real_site: Site,
     rows = todo(verdict, register)
     who = {item: (row.who, row.what) for row in rows for item in row.items}
     assert set(who) == {one.item for one in verdict.items if one.status not in CLOSED}
-    assert who["S062.measured"] == ("who runs the site", "repair what the reason names, then run the checks again")
+    assert who["S062.measured"] == ("who runs the site", "do what the reason says, then run the checks again")
     assert rows[0].items == ("S062.measured",), "failures come first"
     assert who["S091.attested"][0] == " and ".join(register.items["S091.attested"].signers)
     assert "bringup attest --template ITEM" in who["S091.attested"][1]
     for said in (render_page(verdict, register), shown(verdict, register)):
-        assert "repair what the reason names" in said
+        assert "do what the reason says" in said
     assert {"who": rows[0].who, "what": rows[0].what, "items": ["S062.measured"]} in as_json(verdict, register)["todo"]
 
 

@@ -191,7 +191,7 @@ def test_a_switch_as_planned_passes_and_one_with_another_class_fails(check: Call
 def test_a_switch_that_says_something_else_and_one_without_a_plan_are_told(check: Callable[..., Any]) -> None:
     other = Facts(roce_switches={"rol001": Answer("rol001", "https", data={"running": "- set: {}\n"})})
     assert "none of this suite" in check("rol001", PLAN, other, fabric_roce.models(PLAN), NO_LINKS).detail
-    assert "no configuration" in check("rol001", PLAN, Facts(), {}, NO_LINKS).detail
+    assert "no answer of it" in check("rol001", PLAN, Facts(), {}, NO_LINKS).detail
 
 
 def test_ends_that_are_alike_have_no_difference_and_silent_ones_are_named() -> None:
@@ -314,7 +314,7 @@ def test_a_compute_switch_runs_its_configuration_with_all_its_sessions() -> None
     assert "differs: - interface swp1s0 link mtu 1500" in judge(diff="- interface swp1s0 link mtu 1500").detail
     assert "not saved" in judge(saved=False).detail
     assert "no BGP session on swp17s0" in judge(neighbours={**up, "swp17s0": "Idle"}).detail
-    assert "no configuration" in fabric.test_compute_spine_reaches_every_leaf("ros001", PLAN, Facts()).detail
+    assert "no answer of it" in fabric.test_compute_spine_reaches_every_leaf("ros001", PLAN, Facts()).detail
 
 
 class Spoken:

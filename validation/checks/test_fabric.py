@@ -84,7 +84,7 @@ def test_compute_spine_reaches_every_leaf(subject: str, plan: Plan, facts: Facts
 
 def compute_switch(facts: Facts, name: str) -> Answer:
     """What a compute switch of a RoCE site said; an Answer with an error where the plan gives it no configuration."""
-    unplanned = "the plan gives compute switches no configuration: see what `bringup render` says"
+    unplanned = "these facts have no answer of it: the plan gives it no configuration (bringup render says why), or they are older"
     return facts.roce_switches.get(name, Answer(name, "", error=unplanned))
 
 

@@ -346,7 +346,7 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
 
 def _without_login(name: str, why: str) -> Target:
     def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
-        raise LoginNotGiven(name, "log in", "credentials that can be read", why, "give them in the site file")
+        raise LoginNotGiven(name, "log in", "a login of credentials.switch", why, "correct it in the site file")
 
     return Target(name, "", read)
 
