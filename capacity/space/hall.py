@@ -333,16 +333,10 @@ def least_change(
         servers = inside[inside["role"] == "gpu"]
         if len(servers) and not site.server.system:
             each = float(servers[column].max()) / (1000 if column == "nameplate_w" else 1)
-            others_over = False
             if over.id == "SPACE-FLOOR-LOAD":
-                own = racks[racks["name"] == over.rack].iloc[0]
-                area_m2 = float(own["mass_kg"]) / over.value
-                each /= area_m2
-                with_gpus = placements.loc[placements["device"].isin(devices.loc[devices["role"] == "gpu", "name"])]
-                others = racks[(racks["model"] == own["model"]) & ~racks["name"].isin(with_gpus["rack"])]
-                others_over = bool((others["mass_kg"] / area_m2 > over.limit).any())
+                each /= float(racks.loc[racks["name"] == over.rack, "mass_kg"].iloc[0]) / over.value
             fewer = math.ceil((over.value - over.limit) / each - 1e-9)
-            if len(servers) > fewer and not others_over:
+            if len(servers) > fewer and not over.without_servers:
                 return [remedy({"rack.servers": len(servers) - fewer})]
         return [remedy({over.key: math.ceil(over.value)}, fix="at-least")]
 

@@ -56,6 +56,11 @@ class RackLimits:
     reserved_kg: float = 0.0
     reserved_kw: float = 0.0
 
+    @property
+    def area_m2(self) -> float:
+        """What it covers of the floor."""
+        return self.width_m * self.depth_m
+
 
 Limits = tuple[RackLimits, RackLimits, RackLimits]
 """Limits of racks by their use."""
@@ -521,13 +526,16 @@ def end_placements(ends: pd.DataFrame, racks: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Overload:
-    """A rack beyond a limit: id of the finding, the value and its limit, and the site key of the limit."""
+    """A rack beyond a limit: id of the finding, the value and its limit, and the site key of the limit. `without_servers`: racks
+    without GPU servers are beyond it too, so that fewer servers do not resolve it.
+    """
 
     id: str
     rack: str
     value: float
     limit: float
     key: str
+    without_servers: bool = False
 
 
 _KEYS = {COMPUTE: "", NETWORK: "network.", STORAGE: "storage."}
@@ -546,10 +554,14 @@ def check(
     `use` is aligned with `racks`; `least_change` gives the remedies of an overload; `keys` says where in the site's `rack`
     the limits of each use stand.
     """
+    others_kg_m2 = [
+        racks.loc[use == number, "mass_kg"] / limits[number].area_m2 for number in keys if number != COMPUTE
+    ]
+    without_servers = any(bool((one > room.floor_load_kg_m2).any()) for one in others_kg_m2)
     found = []
     for key in dict.fromkeys(keys.values()):
         same = [number for number in keys if keys[number] == key]
-        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key, least_change)
+        found += _check_alike(racks[use.isin(same)], limits[same[0]], room, key, least_change, without_servers)
     return found
 
 
@@ -559,11 +571,12 @@ def _check_alike(
     room: Room,
     key: str,
     least_change: Callable[[Overload], list[RemedyOf]],
+    floor_without_servers: bool,
 ) -> list[Finding]:
     """Findings for racks with the same limits, which stand in the site under rack and `key`."""
     if racks.empty:
         return []
-    area_m2 = rack.width_m * rack.depth_m
+    area_m2 = rack.area_m2
     found = []
     for id_, number, values, limit, limit_key in (
         ("SPACE-RACK-U", "used_u", racks["used_u"], rack.height_u, f"rack.{key}height_u"),
@@ -582,7 +595,9 @@ def _check_alike(
                 name,
                 limit=limit,
                 limit_source=f"site {limit_key}",
-                remedies=least_change(Overload(id_, name, value, limit, limit_key)),
+                remedies=least_change(
+                    Overload(id_, name, value, limit, limit_key, id_ == "SPACE-FLOOR-LOAD" and floor_without_servers)
+                ),
                 words={"area_m2": area_m2},
                 **numbers,
             )
