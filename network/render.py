@@ -2,6 +2,7 @@
 
     structured_config(plan, "leaf01")   -> {"hostname": "leaf01", "asn": 65102, "fabric": [...], "hosts": [...], ...}
     render(plan, "leaf01")              -> the text for the switch's network OS
+    render_filter(plan, "leaf01")       -> the filter beside it: nftables, on Linux routers
 
 Structured config (what a template may use):
     hostname    str     name of the switch, as in the plan
@@ -13,6 +14,9 @@ Structured config (what a template may use):
     hosts       list    {port, far, far_port, address, peer, loopback}: ports to servers; address and peer are the two
                         ends of the /31, loopback is the server's /32, routed to it and announced
     networks    list    the /32s that this switch originates, sorted
+    own         tuple   prefixes of the network that this switch routes (network/separation.py)
+    permits     tuple   Rule: what it forwards; it drops all else
+    management_port     its port in the management network, which no filter touches
     mtu         int     bytes; what the ports must have (FRR has no line for it: nos/frr/capabilities.yaml)
     bfd_ms      int     between two BFD packets of a session, of which BFD_MISSED may be missed; None: the default of the
                         network OS
@@ -27,9 +31,12 @@ import jinja2
 import pandas as pd
 
 from inventory.site import Site
-from network import nos
+from network import nos, separation
+from network.nos.frr import nftables
 
 INBAND = "inband"
+MANAGEMENT_PORT = "eth0"
+"""Of the in-band switches, as the plan addresses it."""
 BFD_MISSED = 3
 """BFD's detection multiplier (RFC 5880, 6.8.4): the default of FRR, which no template changes."""
 
@@ -81,6 +88,9 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         "fabric": fabric,
         "hosts": hosts,
         "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
+        "own": separation.networks(plan.site)[INBAND],
+        "permits": separation.permits(plan.site, INBAND),
+        "management_port": MANAGEMENT_PORT,
         "mtu": int(plan.site.inband.mtu),
         "bfd_ms": _bfd_ms(plan.site),
     }
@@ -89,6 +99,11 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
 def render(plan: Plan, switch: str) -> str:
     """The configuration text of one switch, for the network OS that the site file names."""
     return render_structured(structured_config(plan, switch), plan.site.inband.nos)
+
+
+def render_filter(plan: Plan, switch: str) -> str:
+    """What one in-band switch lets through, as a table of nftables: all network systems of this network are Linux routers."""
+    return nftables.render(structured_config(plan, switch))
 
 
 def render_structured(config: dict[str, Any], os_name: str) -> str:

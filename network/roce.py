@@ -15,7 +15,7 @@ from typing import Protocol
 
 from inventory.catalog import Catalog
 from inventory.site import Site
-from network import nos, render
+from network import nos, render, separation
 from network.nos.cumulus import startup
 from network.nos.eos import startup_config
 from network.nos.model import Management, Model, Port, SwitchConfig
@@ -186,6 +186,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             intent=intent,
             ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
+            permits=separation.permits(site, "compute"),
         )
     return made
 

@@ -301,8 +301,8 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.files import write_manifest
     from capacity.outputs.pdf import prints
     from inventory.paths import var_dir
-    from network import roce
-    from network.render import render, switches
+    from network import roce, separation
+    from network.render import render, render_filter, switches
 
     plan = planned(arguments.site)
     known = switches(plan)
@@ -322,11 +322,16 @@ def run_render(arguments: argparse.Namespace) -> int:
         return OK
     folder = var_dir(plan.site.name, arguments.out) / "render"
     paths = [write_file(folder / f"{switch}.conf", render(plan, switch)) for switch in known]
+    paths += [write_file(folder / f"{switch}.nft", render_filter(plan, switch)) for switch in known]
+    paths.append(
+        write_file(folder / "separation.csv", separation.matrix(plan.site).to_csv(index=False, lineterminator="\n"))
+    )
     papers: dict[str, str | bytes] = {**documents(plan), **prints(plan)}
     paths += [write_file(folder / name, content) for name, content in papers.items()]
     paths += [write_file(folder / COMPUTE / name, text) for name, text in compute.files.items()]
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
+    print(f"Filters of {len(known)} switches (*.nft) after the matrix of networks in {folder / 'separation.csv'}")
     print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
     if compute.files:
         print(f"{len(compute.files)} files of the compute switches in {folder / COMPUTE}: {', '.join(compute.files)}")

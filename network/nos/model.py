@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from network.lossless import Ecn, Intent
+from network.separation import Rule
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class SwitchConfig:
                     else is announced or accepted
     ``bfd_ms``      milliseconds between BFD packets, of which three may be missed; None: no BFD
     ``ecn``         None: no marking
+    ``permits``     what servers may send into the fabric; their ports drop all other IPv4 packets
     """
 
     hostname: str
@@ -60,6 +62,12 @@ class SwitchConfig:
     intent: Intent
     ecn: Ecn | None
     bfd_ms: int | None
+    permits: tuple[Rule, ...]
+
+    @property
+    def filtered(self) -> tuple[str, ...]:
+        """Ports to servers."""
+        return tuple(port.name for port in self.ports if port.address is not None)
 
     def model(self) -> "Model":
         """What a rendering of this configuration has to be read back as."""
@@ -83,6 +91,8 @@ class SwitchConfig:
             ecn=self.ecn,
             watchdog_ms=-(-intent.watchdog_ms // 100) * 100,
             adaptive=intent.load_balancing == "adaptive",
+            permits=frozenset(self.permits if self.filtered else ()),
+            filtered=frozenset(self.filtered),
         )
 
 
@@ -94,6 +104,7 @@ class Model:
     ``queues``      (priority, egress queue) of all priorities that have another queue than 0
     ``shares``      (egress queue, share in percent); None: served first
     ``lossless``    (port, PFC priority, cable length in metres); None: the system has no line for the length
+    ``filtered``    ports that take the packets of ``permits`` and drop all other IPv4 packets, to the switch itself too
     """
 
     hostname: str
@@ -110,6 +121,8 @@ class Model:
     ecn: Ecn | None
     watchdog_ms: int
     adaptive: bool
+    permits: frozenset[Rule]
+    filtered: frozenset[str]
 
     def without_lengths(self) -> "Model":
         """The same without cable lengths, which not every system is told."""

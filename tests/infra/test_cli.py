@@ -161,10 +161,13 @@ def test_wrong_site_file_is_an_error_with_its_line(tmp_path: Path, capsys: pytes
 
 def test_render_writes_every_switch_and_prints_one(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["render", "lab"]) == OK
-    written = sorted(path.stem for path in (outputs / "lab" / "render").glob("*.conf"))
-    assert written == ["leaf01", "leaf02", "leaf03", "leaf04", "spine01", "spine02"]
+    for kind in ("conf", "nft"):
+        written = sorted(path.stem for path in (outputs / "lab" / "render").glob(f"*.{kind}"))
+        assert written == ["leaf01", "leaf02", "leaf03", "leaf04", "spine01", "spine02"]
     said = capsys.readouterr().out
-    papers = sorted(path.name for path in (outputs / "lab" / "render").iterdir() if path.suffix != ".conf")
+    papers = sorted(
+        path.name for path in (outputs / "lab" / "render").iterdir() if path.suffix not in (".conf", ".nft")
+    )
     assert "cable-labels.csv" in papers
     assert all(name in said for name in papers)
     folder = outputs / "lab" / "render"

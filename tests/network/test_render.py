@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from network.nos.frr.driver import REFUSED
-from network.render import render, render_structured, structured_config, switches
+from network.render import render, render_filter, render_structured, structured_config, switches
 from tests.plans import plan_of
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -31,15 +31,16 @@ def plan():
     return plan_of("lab")
 
 
-def test_every_switch_of_the_lab_renders_to_its_golden_file(plan):
-    texts = {name: render(plan, name) for name in switches(plan)}
-    assert len(texts) == 6
+def test_every_switch_of_the_lab_renders_to_its_golden_files(plan):
+    texts = {f"{name}.conf": render(plan, name) for name in switches(plan)}
+    texts |= {f"{name}.nft": render_filter(plan, name) for name in switches(plan)}
+    assert len(texts) == 12
     for name, text in texts.items():
-        path = GOLDEN / f"{name}.conf"
+        path = GOLDEN / name
         if os.environ.get("BRINGUP_UPDATE_GOLDEN"):
             path.write_text(text)
         assert text == path.read_text(), f"{name} differs from {path}"
-    assert {path.stem for path in GOLDEN.glob("*.conf")} == set(texts)
+    assert {path.name for path in GOLDEN.glob("*.*")} == set(texts)
 
 
 @pytest.mark.needs("vtysh")

@@ -146,7 +146,7 @@ def test_complete_real_evidence_allows_go_live(register: Register, real_site: Si
     verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW)
     assert (verdict.word, verdict.exit_code, verdict.reasons) == ("GO-LIVE", 0, ())
     assert set(verdict.counts) == {"pass", "not_applicable"}
-    assert len(verdict.items) == 324
+    assert len(verdict.items) == 325
 
 
 def test_an_example_site_never_goes_live(register: Register, real_site: Site, real_contents: Contents) -> None:
@@ -1224,7 +1224,7 @@ def test_the_page_has_a_row_for_every_item(register: Register, plan: SmallPlan, 
 def test_json_gives_every_item_and_subject(register: Register, plan: SmallPlan, lab_records: list[Record]) -> None:
     data = json.loads(json.dumps(as_json(rehearse(register, plan, lab_records), register)))
     assert data["schema_version"] == 1
-    assert len(data["items"]) == 324
+    assert len(data["items"]) == 325
     found = next(item for item in data["items"] if item["id"] == "S016.applied")
     assert [s["subject"] for s in found["subjects"]] == ["ctl01", "gpu001", "gpu002", "sto01"]
     assert {s["mode"] for s in found["subjects"]} == {"simulated"}

@@ -17,6 +17,8 @@ import yaml
 from inventory.yaml_data import LOADER
 from network.lossless import Ecn
 from network.nos.model import Model, Port, SwitchConfig
+from network.separation import NAME as FILTER
+from network.separation import Rule
 
 VERSION = "5.16"
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -43,6 +45,8 @@ PASSWORD = 'nv set system aaa user {user} password "$SWITCH_PASSWORD"'
 ROUTES = "PLANNED"
 """Name of the prefix list and the route map that let planned prefixes pass."""
 PEERS = "FABRIC"
+TO_SWITCH = f"{FILTER}-CPU"
+"""The same filter for packets to the switch itself, which NVUE binds apart from those that are forwarded."""
 
 
 def render(config: SwitchConfig) -> str:
@@ -124,6 +128,7 @@ def _set(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _settings(config: SwitchConfig) -> dict[str, Any]:
     return {
+        **_filters(config),
         "interface": _interfaces(config),
         "qos": _qos(config),
         "router": _router(config),
@@ -149,9 +154,25 @@ def _interfaces(config: SwitchConfig) -> dict[str, Any]:
         }
         if port.address is not None:
             made[port.name]["ipv4"] = {"address": {port.address: {}}}
+            made[port.name]["acl"] = {FILTER: {"inbound": {}}, TO_SWITCH: {"inbound": {"control-plane": {}}}}
         elif config.intent.load_balancing == "adaptive":
             made[port.name]["router"] = {"adaptive-routing": {"state": "enabled"}}
     return made
+
+
+def _filters(config: SwitchConfig) -> dict[str, Any]:
+    if not config.filtered:
+        return {}
+    rules: dict[str, Any] = {}
+    for number, rule in enumerate(config.permits, 1):
+        match: dict[str, Any] = {"source-ip": rule.source, "dest-ip": rule.destination}
+        if rule.protocol != "any":
+            match["protocol"] = rule.protocol
+        if rule.port is not None:
+            match[rule.protocol] = {"dest-port": {str(rule.port): {}}}
+        rules[str(10 * number)] = {"match": {"ip": match}, "action": {"permit": {}}}
+    rules[str(10 * len(rules) + 10)] = {"match": {"ip": {"source-ip": "ANY", "dest-ip": "ANY"}}, "action": {"deny": {}}}
+    return {"acl": {name: {"type": "ipv4", "rule": rules} for name in (FILTER, TO_SWITCH)}}
 
 
 def _profile(port: Port) -> str:
@@ -306,6 +327,27 @@ def _system(config: SwitchConfig) -> dict[str, Any]:
     return made
 
 
+def _read_filter(settings: dict[str, Any], name: str) -> tuple[frozenset[Rule], bool]:
+    """What an access list permits, and whether its last rule denies all else."""
+    rules = settings.get("acl", {}).get(name, {}).get("rule", {})
+    *permits, last = [rules[number] for number in sorted(rules, key=int)] or [{}]
+    everything = {"match": {"ip": {"source-ip": "ANY", "dest-ip": "ANY"}}, "action": {"deny": {}}}
+    return frozenset(map(_rule, permits if last == everything else rules.values())), last == everything
+
+
+def _rule(rule: dict[str, Any]) -> Rule:
+    match = rule["match"]["ip"]
+    protocol = match.get("protocol", "any")
+    ports = [int(port) for port in match.get(protocol, {}).get("dest-port", {})]
+    if (
+        rule["action"] != {"permit": {}}
+        or set(match) - {"source-ip", "dest-ip", "protocol", protocol}
+        or len(ports) > 1
+    ):
+        raise ValueError(f"access list: {rule} is no rule of this suite")
+    return Rule(match["source-ip"], match["dest-ip"], protocol, ports[0] if ports else None)
+
+
 def _model(settings: dict[str, Any]) -> Model:
     qos, bgp = settings["qos"], settings["vrf"]["default"]["router"]["bgp"]
     ports = {name: port for name, port in settings["interface"].items() if "qos" in port}
@@ -324,6 +366,8 @@ def _model(settings: dict[str, Any]) -> Model:
     if marking["ecn"] == "enable":
         ecn = Ecn(marking["min-threshold"], marking["max-threshold"], marking["probability"])
     watchdog = qos["pfc-watchdog"]
+    (permits, denies), (to_switch, denied) = (_read_filter(settings, name) for name in (FILTER, TO_SWITCH))
+    bound = {FILTER: {"inbound": {}}, TO_SWITCH: {"inbound": {"control-plane": {}}}}
     return Model(
         hostname=settings["system"]["hostname"],
         asn=settings["router"]["bgp"]["autonomous-system"],
@@ -348,6 +392,8 @@ def _model(settings: dict[str, Any]) -> Model:
         ecn=ecn,
         watchdog_ms=watchdog["polling-interval"] * watchdog["robustness"],
         adaptive=settings["router"].get("adaptive-routing", {}).get("state") == "enabled",
+        permits=permits | to_switch,
+        filtered=frozenset(name for name, port in ports.items() if denies and denied and port.get("acl") == bound),
     )
 
 

@@ -20,6 +20,8 @@ from inventory.yaml_data import read_data
 from network.lossless import Ecn
 from network.nos import capabilities
 from network.nos.model import Model, SwitchConfig
+from network.separation import NAME as FILTER
+from network.separation import Rule
 
 MANAGEMENT, VRF = "Management1", "MGMT"
 """Port and VRF of management, as the driver keeps them."""
@@ -68,6 +70,7 @@ def structured(config: SwitchConfig) -> Tree:
         "ipv6_unicast_routing": True,
         **_management(config),
         **_interfaces(config),
+        **_filters(config),
         **_qos(config),
         **_routes(config),
     }
@@ -108,7 +111,10 @@ def _management(config: SwitchConfig) -> Tree:
 def _interfaces(config: SwitchConfig) -> Tree:
     speed, ports = platforms()[config.switch_model]["speed"], []
     for port in config.ports:
-        own = {"ipv6_enable": True} if port.address is None else {"ip_address": port.address}
+        if port.address is None:
+            own: Tree = {"ipv6_enable": True}
+        else:
+            own = {"ip_address": port.address, "access_group_in": FILTER}
         ports.append(
             {
                 "name": port.name,
@@ -125,6 +131,20 @@ def _interfaces(config: SwitchConfig) -> Tree:
         "ethernet_interfaces": ports,
         "loopback_interfaces": [{"name": LOOPBACK, "ip_address": config.loopback}],
     }
+
+
+def _filters(config: SwitchConfig) -> Tree:
+    """Filter of the ports to servers. It holds for packets to the switch itself too."""
+    entries: list[Tree] = []
+    for rule in config.permits:
+        entry: Tree = {"action": "permit", "protocol": "ip" if rule.protocol == "any" else rule.protocol}
+        entry |= {"source": rule.source, "destination": rule.destination}
+        if rule.port is not None:
+            entry |= {"destination_ports_match": "eq", "destination_ports": [str(rule.port)]}
+        entries.append(entry)
+    entries.append({"action": "deny", "protocol": "ip", "source": "any", "destination": "any"})
+    numbered = [{"sequence": 10 * number, **entry} for number, entry in enumerate(entries, 1)]
+    return {"ip_access_lists": [{"name": FILTER, "entries": numbered}]} if config.filtered else {}
 
 
 def _qos(config: SwitchConfig) -> Tree:
@@ -262,6 +282,8 @@ def _text(tree: Tree) -> Iterator[Iterable[str]]:
     yield [f"interface {LOOPBACK}", f"   ip address {tree['loopback_interfaces'][0]['ip_address']}"]
     address = tree["management_interfaces"][0]["ip_address"]
     yield [f"interface {MANAGEMENT}", f"   vrf {VRF}", f"   ip address {address}"]
+    for one in tree.get("ip_access_lists", []):
+        yield [f"ip access-list {one['name']}", *(f"   {_entry(entry)}" for entry in one["entries"])]
     yield ["ip routing ipv6 interfaces", f"no ip routing vrf {VRF}"]
     for one in tree["prefix_lists"]:
         yield [
@@ -338,7 +360,14 @@ def _port(port: Tree) -> Iterator[str]:
     yield f"   speed {port['speed']}"
     yield "   no switchport"
     yield f"   ip address {port['ip_address']}" if "ip_address" in port else "   ipv6 enable"
+    if "access_group_in" in port:
+        yield f"   ip access-group {port['access_group_in']} in"
     yield f"   service-profile {port['service_profile']}"
+
+
+def _entry(entry: Tree) -> str:
+    ports = "".join(f" eq {port}" for port in entry.get("destination_ports", []))
+    return "{sequence} {action} {protocol} {source} {destination}".format(**entry) + ports
 
 
 def _bgp(bgp: Tree) -> Iterator[str]:
@@ -420,6 +449,7 @@ def _model(sections: Sections) -> Model:
         raise ValueError(f"queue {', '.join(map(str, sorted(ecn_of)))} is marked and not the one without loss")
     lossless = [name for name, body in ports.items() if f"service-profile {QOS}" in body]
     (timeout,) = _one(sections, r"priority-flow-control pause watchdog default timeout ([\d.]+)")
+    permits, denies = _read_filter(sections.get(f"ip access-list {FILTER}", []))
     addresses = [(name, found) for name, body in ports.items() for (found,) in _all(body, r"ip address (\S+)")]
     return Model(
         hostname=_one(sections, r"hostname (\S+)")[0],
@@ -438,7 +468,23 @@ def _model(sections: Sections) -> Model:
         ecn=ecn_of.get(queue_of[priority]),
         watchdog_ms=round(float(timeout) * 1000),
         adaptive=False,
+        permits=permits,
+        filtered=frozenset(name for name, body in ports.items() if denies and f"ip access-group {FILTER} in" in body),
     )
+
+
+def _read_filter(lines: list[str]) -> tuple[frozenset[Rule], bool]:
+    """What an access list permits, and whether its last entry denies all else."""
+    entries = [line.partition(" ")[2] for line in sorted(lines, key=lambda line: int(line.split()[0]))]
+    denies = entries[-1:] == ["deny ip any any"]
+    permits = set()
+    for entry in entries[:-1] if denies else entries:
+        match = re.fullmatch(r"permit (ip|icmp|tcp|udp) (\S+) (\S+?)(?: eq (\d+))?", entry)
+        if match is None:
+            raise ValueError(f"access list: {entry!r} is no entry of this suite")
+        port = None if match[4] is None else int(match[4])
+        permits.add(Rule(match[2], match[3], "any" if match[1] == "ip" else match[1], port))
+    return frozenset(permits), denies
 
 
 def _queues(profile: list[str]) -> dict[int, list[str]]:

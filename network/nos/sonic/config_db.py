@@ -23,6 +23,8 @@ from typing import Any
 from inventory.yaml_data import read_data
 from network.lossless import Ecn
 from network.nos.model import Model, SwitchConfig
+from network.separation import NAME as FILTER
+from network.separation import Rule
 
 POLLING_MS = 100
 """Least interval of the PFC watchdog, ms (sonic-pfcwd.yang)."""
@@ -36,6 +38,11 @@ ROUTES, LINKS, PEERS = "PLANNED", "CONNECTED", "FABRIC"
 PORT = re.compile(r"swp([0-9]+)(?:s([0-9]+))?")
 COLOURS = ("green", "yellow", "red")
 PRIORITIES = range(8)
+IP_PROTOCOLS = {"icmp": "1", "tcp": "6", "udp": "17"}
+"""Numbers of IANA's registry of protocols."""
+FIRST = 9990
+"""Priority of the first rule of a filter; the highest matches first."""
+DENY = {"PRIORITY": "1", "IP_TYPE": "IPV4ANY", "PACKET_ACTION": "DROP"}
 OWNED = frozenset(
     {
         *("BGP_GLOBALS", "BGP_GLOBALS_AF", "BGP_GLOBALS_AF_AGGREGATE_ADDR", "BGP_NEIGHBOR", "BGP_PEER_GROUP"),
@@ -59,6 +66,7 @@ OWNED = frozenset(
         ),
         *("DEVICE_METADATA", "INTERFACE", "LOOPBACK_INTERFACE", "PORT", "MGMT_PORT", "MGMT_VRF_CONFIG"),
         *("DNS_NAMESERVER", "NTP", "NTP_SERVER", "SNMP_AGENT_ADDRESS_CONFIG", "SSH_SERVER", "SYSLOG_SERVER"),
+        *("ACL_TABLE", "ACL_RULE"),
         *("VLAN", "VLAN_INTERFACE", "VLAN_MEMBER", "PORTCHANNEL", "PORTCHANNEL_INTERFACE", "PORTCHANNEL_MEMBER"),
     }
 )
@@ -123,6 +131,7 @@ def render(config: SwitchConfig) -> str:
         **_maps(config, names),
         **_queues(config, names),
         **_buffers(config, platform, names),
+        **_filters(config, names),
         **_management(config),
     }
     return json.dumps(tables, indent=4) + "\n"
@@ -337,6 +346,47 @@ def _buffers(config: SwitchConfig, platform: Platform, names: Mapping[str, str])
     }
 
 
+def _filters(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Table]:
+    """Filter of the ports to servers. The table holds for packets to the switch itself too."""
+    if not config.filtered:
+        return {}
+    rules: Table = {}
+    for number, rule in enumerate(config.permits):
+        row = {"PRIORITY": str(FIRST - 10 * number), "SRC_IP": rule.source, "DST_IP": rule.destination}
+        if rule.protocol != "any":
+            row["IP_PROTOCOL"] = IP_PROTOCOLS[rule.protocol]
+        if rule.port is not None:
+            row["L4_DST_PORT"] = str(rule.port)
+        rules[f"{FILTER}|PERMIT_{number + 1}"] = {**row, "PACKET_ACTION": "FORWARD"}
+    rules[f"{FILTER}|DENY"] = dict(DENY)
+    ports = [names[port] for port in config.filtered]
+    return {"ACL_TABLE": {FILTER: {"type": "L3", "stage": "ingress", "ports": ports}}, "ACL_RULE": rules}
+
+
+def _read_filter(tables: dict[str, Any], alias: Mapping[str, str]) -> tuple[frozenset[Rule], frozenset[str]]:
+    """What the filter permits, and the ports that it is on if it denies all else."""
+    rules = {
+        name.partition("|")[2]: row
+        for name, row in tables.get("ACL_RULE", {}).items()
+        if name.partition("|")[0] == FILTER
+    }
+    denies = rules.pop("DENY", None) == DENY and all(int(row["PRIORITY"]) > 1 for row in rules.values())
+    permits = set()
+    for name, row in rules.items():
+        if row["PACKET_ACTION"] != "FORWARD" or set(row) - {*TAKEN, "PRIORITY", "PACKET_ACTION"}:
+            raise ValueError(f"ACL_RULE {FILTER}|{name} is no rule of this suite")
+        protocol = {number: word for word, number in IP_PROTOCOLS.items()}.get(row.get("IP_PROTOCOL", ""), "any")
+        port = row.get("L4_DST_PORT")
+        permits.add(Rule(row["SRC_IP"], row["DST_IP"], protocol, None if port is None else int(port)))
+    table = tables.get("ACL_TABLE", {}).get(FILTER, {})
+    on = table.get("ports", []) if denies and (table.get("type"), table.get("stage")) == ("L3", "ingress") else []
+    return frozenset(permits), frozenset(alias[port] for port in on)
+
+
+TAKEN = ("SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_DST_PORT")
+"""Fields by which a rule takes packets."""
+
+
 def _management(config: SwitchConfig) -> dict[str, Table]:
     """No MGMT_INTERFACE: sonic-mgmt_interface.yang refuses an address without a gateway, which no site has. The port asks DHCP."""
     management = config.management
@@ -377,6 +427,7 @@ def _model(tables: dict[str, Any]) -> Model:
     maps = {kind: next(iter(tables[kind].values())) for kind in ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")}
     watchdogs = {row["detection_time"] for name, row in tables["PFC_WD"].items() if name != "GLOBAL"}
     (lengths,) = tables["CABLE_LENGTH"].values()
+    permits, filtered = _read_filter(tables, alias)
     return Model(
         hostname=device["hostname"],
         asn=int(bgp["local_asn"]),
@@ -395,6 +446,8 @@ def _model(tables: dict[str, Any]) -> Model:
         ecn=_ecn(tables),
         watchdog_ms=int(_only(watchdogs)),
         adaptive=False,
+        permits=permits,
+        filtered=filtered,
     )
 
 

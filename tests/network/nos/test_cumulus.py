@@ -81,6 +81,11 @@ MARKING = ("qos", "congestion-control", "default-global", "traffic-class", "3")
 WRONG = [
     (("interface", "swp1s0", "link", "mtu"), 9217),
     (("interface", "swp1s0", "type"), "ethernet"),
+    (("interface", "swp1s0", "acl", "SEPARATION"), {"ingress": {}}),
+    (("acl", "SEPARATION", "type"), "ipv5"),
+    (("acl", "SEPARATION", "rule", "10", "action"), {"allow": {}}),
+    (("acl", "SEPARATION", "rule", "10", "match", "ip", "source-ip"), "10.76.0.0/33"),
+    (("acl", "SEPARATION", "rule", "10", "match", "ip", "protocol"), "rocev2"),
     (("interface", "swp1s0", "link", "state"), {"upp": {}}),
     (("interface", "swp1s0", "qos", "pfc-watchdog", "state"), "on"),
     (("interface", "swp17s0", "router", "adaptive-routing", "state"), "on"),
