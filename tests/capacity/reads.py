@@ -5,12 +5,13 @@ read.by_function[("capacity.cooling.air", "check_inlets")]     keys read while i
 read.keys()                                                    keys read by anything
 """
 
+import functools
 import itertools
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -44,15 +45,21 @@ def traced(sites: Iterable[Site]) -> Read:
     """Plan the sites and note who reads what. A section that is only handed on does not count, what is read in it does."""
     read, noted, root = Read(), kept._Reads.noted, f"{repo_root()}/"
 
+    @functools.cache
+    def keys_of(code: CodeType) -> set[Key] | None:
+        """The set of a function of the planner, and None for all others."""
+        if not code.co_filename.startswith((f"{root}capacity/", f"{root}network/")):
+            return None
+        return read.by_function[code.co_filename[len(root) : -3].replace("/", "."), code.co_name]
+
     def note(self: Any, key: Key, value: Any) -> Any:
         if key[-1] == kept.CLASS:
             return noted(self, key, value)
         key_of_file = tuple(step.rstrip("_") for step in key)  # `class` is a word of Python
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            name = frame.f_code.co_filename
-            if name.startswith((f"{root}capacity/", f"{root}network/")):
-                read.by_function[name[len(root) : -3].replace("/", "."), frame.f_code.co_name].add(key_of_file)
+            if (keys := keys_of(frame.f_code)) is not None:
+                keys.add(key_of_file)
             frame = frame.f_back
         return noted(self, key, value)
 

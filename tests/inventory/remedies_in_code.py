@@ -131,9 +131,11 @@ def gives_values(module: str, function: Function, node: ast.AST, seen: set[tuple
     return False
 
 
-def _completes(node: ast.AST, id_: str) -> bool:
-    """Whether `node` is the text f"SCHEDULE-RULE-{name}", and the id is that of a rule of the programme."""
-    return isinstance(node, ast.JoinedStr) and ast.unparse(node) == RULE and id_ in OF_RULES
+def _ids(node: ast.AST) -> set[str]:
+    """The ids of findings that a text names; f"SCHEDULE-RULE-{name}" names those of the programme's rules."""
+    if isinstance(node, ast.JoinedStr):
+        return OF_RULES if ast.unparse(node) == RULE else set()
+    return {node.value} & set(registry()) if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
 
 
 @cache
@@ -144,22 +146,16 @@ def _mentions() -> dict[str, tuple[str, ...]]:
         if module.startswith(NOT_OF_A_SITE_FILE):
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value[-1:].isupper():
-                ids = {node.value} & set(registry())
-            elif isinstance(node, ast.JoinedStr):
-                ids = {id_ for id_ in registry() if _completes(node, id_)}
-            else:
-                continue
-            for id_ in ids:
+            for id_ in _ids(node):
                 found.setdefault(id_, set()).add(module)
     return {id_: tuple(sorted(where)) for id_, where in found.items()}
 
 
 @cache
-def _calls() -> tuple[tuple[str, Function, ast.Call], ...]:
-    """Every call of `finding` with its module and function."""
+def _calls() -> tuple[tuple[str, Function, ast.Call, set[str]], ...]:
+    """Every call of `finding` with its module and function, and the ids that its first argument names."""
     return tuple(
-        (module, function, call)
+        (module, function, call, set().union(*(_ids(one) for one in ast.walk(call.args[0]))))
         for module in modules()
         for function in functions(module).values()
         if isinstance(function, ast.FunctionDef)
@@ -170,17 +166,10 @@ def _calls() -> tuple[tuple[str, Function, ast.Call], ...]:
 
 def _calls_for(id_: str) -> list[tuple[str, Function, ast.Call]]:
     """The calls that name an id; where none does, those without a literal id in modules that reach one that names it."""
-    literal = [
-        (module, function, call)
-        for module, function, call in _calls()
-        if any(
-            (isinstance(one, ast.Constant) and one.value == id_) or _completes(one, id_)
-            for one in ast.walk(call.args[0])
-        )
-    ]
+    literal = [(module, function, call) for module, function, call, ids in _calls() if id_ in ids]
     return literal or [
         (module, function, call)
-        for module, function, call in _calls()
+        for module, function, call, _ in _calls()
         if not isinstance(call.args[0], ast.Constant) and set(reached(module)) & set(_mentions()[id_])
     ]
 

@@ -31,6 +31,7 @@ MADE_OF_PARTS = {
 """Ids that the code puts together."""
 
 
+@cache
 def texts_of_code() -> dict[str, list[str]]:
     """Every whole string of the product that looks like the id of a finding, with the files that have it."""
     found: dict[str, list[str]] = {}
