@@ -42,7 +42,7 @@ from network.drivers.errors import (
 from network.drivers.parallel import at_once
 from network.nos.choose import driver
 from network.nos.driver import Driver
-from network.render import Plan, render, structured_config, switches
+from network.render import Plan, structured_config, switches, whole
 
 Result = Literal["applied", "no-change", "refused", "rolled-back", "unreachable", "lost", "differs"]
 
@@ -92,7 +92,7 @@ def targets(plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str
     assets: inventory.delivered.assets frame (index device, column mgmt_mac): what identity is compared with before a write.
     """
     credentials = switch_credentials(plan.site)
-    wanted = {name: render(plan, name) for name in only or switches(plan)}
+    wanted = {name: whole(plan, name) for name in only or switches(plan)}
     far = {name: {port["port"]: port["far"] for port in structured_config(plan, name)["fabric"]} for name in wanted}
     return _targets(plan, assets, credentials, wanted, far)
 

@@ -3,6 +3,7 @@
     structured_config(plan, "leaf01")   -> {"hostname": "leaf01", "asn": 65102, "fabric": [...], "hosts": [...], ...}
     render(plan, "leaf01")              -> the text for the switch's network OS
     render_filter(plan, "leaf01")       -> the filter beside it: nftables, on Linux routers
+    whole(plan, "leaf01")               -> both as one text, which the driver takes
 
 Structured config (what a template may use):
     hostname    str     name of the switch, as in the plan
@@ -104,6 +105,11 @@ def render(plan: Plan, switch: str) -> str:
 def render_filter(plan: Plan, switch: str) -> str:
     """What one in-band switch lets through, as a table of nftables: all network systems of this network are Linux routers."""
     return nftables.render(structured_config(plan, switch))
+
+
+def whole(plan: Plan, switch: str) -> str:
+    """Filter and configuration as one text: what network/nos/frr/driver.py loads, reads and compares."""
+    return render_filter(plan, switch) + render(plan, switch)
 
 
 def render_structured(config: dict[str, Any], os_name: str) -> str:

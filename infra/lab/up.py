@@ -51,6 +51,8 @@ TOOLS = {
     "mkfs.ext4": "e2fsprogs",
     "ibsim": "ibsim-utils",
     "snmpd": "snmpd",
+    "nft": "nftables",
+    "setcap": "libcap2-bin",
 }
 NODE_VENV = "/opt/bringup/venv"
 """Where nodes have the Python environment of the workloads (role `workloads` makes it on real nodes)."""

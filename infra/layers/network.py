@@ -8,7 +8,7 @@ import pulumi
 
 from capacity.model import Plan
 from infra.layers.addresses import macs, management_addresses, rack_of
-from network.render import render, switches
+from network.render import switches, whole
 
 
 class SwitchConfig(pulumi.CustomResource):
@@ -42,7 +42,7 @@ def switch_configs(plan: Plan, assets: pd.DataFrame, site_reference: str) -> dic
             "nos": plan.site.inband.nos,
             "address": address[switch],
             "mgmt_mac": mac.get(switch, ""),
-            "config": render(plan, switch),
+            "config": whole(plan, switch),
             "drift": [],
         }
         for switch in sorted(switches(plan))

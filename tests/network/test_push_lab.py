@@ -24,6 +24,7 @@ from network import push as push_module
 from network.drivers.credentials import switch_credentials
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
+from network.nos.frr import nftables
 from network.nos.frr.driver import Switch
 from network.push import Target, preview, push, targets
 from tests.infra.lab.helpers import other_site
@@ -74,6 +75,65 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
 def test_a_second_push_changes_nothing_and_shows_no_difference(fabric):
     assert {p.result for p in push(fabric.targets.values())} == {"no-change"}
     assert {preview(target) for target in fabric.targets.values()} == {""}
+
+
+def table_on(switch: str) -> str:
+    return subprocess.run(
+        [*lab.exec_argv(NAME, switch, ["nft", "--stateless", "list", "table", "inet", "bringup"])],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    ).stdout
+
+
+def test_each_switch_has_its_filter_and_saved_it(fabric):
+    for name, target in fabric.targets.items():
+        table, _ = nftables.cut(target.config)
+        assert table_on(name) == table
+        saved = subprocess.run(
+            lab.exec_argv(NAME, name, ["cat", "/etc/frr/filter.nft"]),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        assert saved.stdout == table
+
+
+def test_a_filter_alone_is_pushed_and_put_back(fabric):
+    leaf = fabric.targets["leaf01"]
+    wide = replace(
+        leaf,
+        config=leaf.config.replace(
+            "hook forward priority filter; policy drop", "hook forward priority filter; policy accept"
+        ),
+    )
+    for wanted, diff in ((wide, "policy accept;"), (leaf, "policy drop;")):
+        (pushed,) = push([wanted], neighbours_s=0)
+        assert pushed.result == "applied", pushed.note
+        assert pushed.diff.splitlines()[1].endswith(diff)
+        assert pushed.diff.count("\n") == 1
+        assert preview(wanted) == ""
+
+
+def test_a_filter_that_nft_does_not_take_is_refused(fabric):
+    leaf = fabric.targets["leaf01"]
+    (pushed,) = push([replace(leaf, config=leaf.config.replace("tcp dport 179", "tcp dport 70000", 1))], neighbours_s=0)
+    assert (pushed.result, "70000" in pushed.note) == ("refused", True), pushed.note
+    assert preview(leaf) == ""
+
+
+def test_a_filter_without_the_neighbours_is_rolled_back(fabric):
+    """It drops BGP, so that no session comes back within the time for judging."""
+    leaf = fabric.targets["leaf01"]
+    deaf = "".join(
+        line for line in leaf.config.splitlines(keepends=True) if " 179 " not in line and " 3784 " not in line
+    )
+    (pushed,) = push([replace(leaf, config=deaf)], neighbours_s=0, kept_s=15)
+    assert pushed.result == "rolled-back", pushed.note
+    assert preview(leaf) == ""
+    assert table_on("leaf01") == nftables.cut(leaf.config)[0]
 
 
 def test_the_trunks_are_seen_as_planned_while_the_servers_are_off(fabric):

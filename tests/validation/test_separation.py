@@ -1,15 +1,19 @@
 """S068: matrix and filters of the plan, with faults of each kind."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from network import roce
+from network.nos.cumulus import startup
 from network.nos.frr import nftables
-from network.render import render_filter
+from network.render import render_filter, whole
 from tests.plans import plan_of
+from validation.check import Outcome
 from validation.checks import test_separation as checks
+from validation.facts import Answer, Facts
 
 
 @pytest.mark.parametrize(("site", "switches"), [("lab", (6, 0)), ("b200-256-roce", (4, 10))])
@@ -71,6 +75,63 @@ def test_compute_switches_without_a_configuration_fail():
     bare = dataclasses.replace(plan, site=plan.site.model_copy(update={"fabric": fabric}))
     assert next(checks.compute_faults(bare)).startswith("10 compute switches have no configuration, so no filter")
     assert not checks.test_filters_say_what_the_matrix_says("b200-256-roce", bare).passed
+
+
+# -- applied ------------------------------------------------------------------------------------------------------------
+LAB, ROCE = plan_of("lab"), plan_of("b200-256-roce")
+
+
+def leaf(change: Callable[[str], str], saved: bool = True) -> Outcome:
+    """The judgement on leaf01 of the lab when the text that it runs is changed like this."""
+    running = change(whole(LAB, "leaf01"))
+    data = {"running": running, "diff": "", "saved": saved, "neighbours": {}}
+    return checks.test_router_filters_as_planned(
+        "leaf01", LAB, Facts(switches={"leaf01": Answer("leaf01", "ssh", data=data)})
+    )
+
+
+def test_a_router_that_filters_as_planned_passes() -> None:
+    assert leaf(lambda text: text).passed
+    assert "not saved for the next boot" in leaf(lambda text: text, saved=False).detail
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("forward priority filter; policy drop", "forward priority filter; policy accept", "dropped in input, not in"),
+        ("daddr 172.16.0.0/20 accept", "daddr 0.0.0.0/0 accept", "lets through any from 172.16.0.0/20 to 0.0.0.0/0"),
+        ("\t\tip saddr 172.18.0.0/16 ip daddr 172.18.0.0/16 accept\n", "", "lacks any from 172.18.0.0/16"),
+        ('iifname "eth0" accept', 'iifname "swp3" accept', 'takes for itself: iifname "swp3" accept'),
+        ('\t\tiifname "swp1" ip6 saddr fe80::/10 tcp dport 179 accept\n', "", "does not take for itself"),
+        ("\t\tip saddr 172.18.0.0/16 ip daddr 172.18.0.0/16 accept\n", "\t\taccept\n", "'accept' is no line"),
+    ],
+)
+def test_a_router_with_a_wrong_filter_fails(right: str, wrong: str, said: str) -> None:
+    outcome = leaf(lambda text: text.replace(right, wrong, 1))
+    assert not outcome.passed
+    assert said in outcome.detail
+
+
+def test_a_router_without_a_filter_and_a_silent_one_fail() -> None:
+    assert "it has no filter" in leaf(lambda text: nftables.cut(text)[1]).detail
+    silent = Facts(switches={"leaf01": Answer("leaf01", "ssh", error="no answer")})
+    assert checks.test_router_filters_as_planned("leaf01", LAB, silent).detail == "no answer"
+
+
+def compute(change: Callable[[str], str]) -> Outcome:
+    running = change(startup.render(roce.structured_configs(ROCE)["rol001"]))
+    data = {"running": running, "diff": "", "saved": True, "neighbours": {}}
+    facts = Facts(roce_switches={"rol001": Answer("rol001", "https", data=data)})
+    return checks.test_compute_switch_filters_as_planned("rol001", ROCE, facts, roce.models(ROCE))
+
+
+def test_a_compute_switch_is_judged_by_its_access_lists() -> None:
+    assert compute(lambda text: text).passed
+    assert "filtered: lacks swp" in compute(lambda text: text.replace("deny: {}", "permit: {}")).detail
+    assert "port=22" in compute(lambda text: text.replace('"4791"', '"22"')).detail
+    assert compute(lambda text: text.replace("mtu: 9216", "mtu: 1500")).passed, "its MTU is another item's"
+    unasked = checks.test_compute_switch_filters_as_planned("rol001", ROCE, Facts(), roce.models(ROCE))
+    assert "no answer of it" in unasked.detail
 
 
 def test_an_address_outside_all_networks_fails():

@@ -39,7 +39,7 @@ from network.drivers.ssh import Completed, SshHost
 from network.infiniband import subnet
 from network.infiniband.manager import PROGRAM as MANAGER
 from network.nos.frr.driver import Switch
-from network.render import render
+from network.render import whole
 from tests.network.drivers.test_redfish import link, members
 from tests.network.infiniband.fabrics import discovered_text, recorded
 from tests.plans import plan_of
@@ -419,7 +419,7 @@ class WholeSite(Metal):
     # -- switches --------------------------------------------------------------------------------------------------------
     def verb(self, switch: Switch, verb: str, arguments: tuple[str, ...], stdin: bytes) -> tuple[int, str, str]:
         if verb in ("running", "saved"):
-            return 0, render(self.plan, switch.name), ""
+            return 0, whole(self.plan, switch.name), ""
         if verb == "bgp":
             peers = HEALTHY["switches"][switch.name]["data"]["neighbours"]
             said = {"ipv4Unicast": {"peers": {peer: {"state": state} for peer, state in peers.items()}}}

@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +20,12 @@ from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.findings import Finding
 from inventory.site import Site
+from network import roce
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
+from network.nos.model import Model
 from validation.check import site_limit
 from validation.facts import Facts, node_results, probes, second_reader, storage_acts, testinfra_facts
 from validation.facts import telemetry as telemetry_facts
@@ -70,6 +72,12 @@ batch script, which signs what it printed with what its ranks kept."""
 def place_in_order(fixtures: Collection[str]) -> int:
     """When a check runs that uses these fixtures; checks of the same place keep their order."""
     return max((place for place, name in enumerate(ORDER, 1) if name in fixtures), default=0)
+
+
+@pytest.fixture(scope="session")
+def models_wanted(plan: Plan) -> Mapping[str, Model]:
+    """What the plan gives each compute switch of a RoCE site."""
+    return roce.models(plan)
 
 
 @pytest.hookimpl(trylast=True)

@@ -8,7 +8,6 @@ import pytest
 
 from capacity.model import Plan
 from inventory.catalog.devices import DeviceType
-from network import roce as fabric
 from network.nos.model import Model
 from network.roce_host import wanted
 from validation import roce, roce_ends
@@ -35,12 +34,6 @@ OF_SWITCHES = (
 def rails_wanted(plan: Plan) -> Mapping[str, Any]:
     """What the plan gives the rails of each server."""
     return wanted(plan)
-
-
-@pytest.fixture(scope="session")
-def models_wanted(plan: Plan) -> Mapping[str, Model]:
-    """What the plan gives each compute switch."""
-    return fabric.models(plan)
 
 
 @pytest.fixture(scope="session")

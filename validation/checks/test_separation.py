@@ -1,13 +1,21 @@
 """Separation of the site's networks (network/separation.py): the matrix, and the filter of each switch against it."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from capacity.model import Plan
 from network import render, roce, separation
 from network.nos.frr import nftables
+from network.nos.model import Model
+from validation import roce as readings
 from validation.check import Outcome, check
 from validation.checks.test_design import first_of, generated
+from validation.checks.test_fabric import compute_switch
+from validation.checks.test_roce import OF_SWITCHES
+from validation.facts import Answer, Facts
+
+FILTER = ("permits", "filtered")
+"""Fields of network.nos.model.Model that separate."""
 
 
 @check(
@@ -35,6 +43,43 @@ def test_filters_say_what_the_matrix_says(subject: str, plan: Plan) -> Outcome:
     value = {"networks": names, "inband_switches": len(inband), "compute_switches": len(roce.switches(plan))}
     good = f"{len(pairs)} pairs of networks, {len(inband)} in-band and {len(roce.switches(plan))} compute switches filter so"
     return generated(text, problems, value, good)
+
+
+@check(
+    "S068.applied",
+    inputs=("site.addressing", "site.inband", "frame.addresses", "frame.cables", "frame.devices", "assets"),
+    only=("inband_switches",),
+)
+def test_router_filters_as_planned(subject: str, plan: Plan, facts: Facts) -> Outcome:
+    switch = facts.switches[subject]
+    if switch.error:
+        return Outcome(False, None, switch.error)
+    table, _ = nftables.cut(switch.data["running"])
+    wanted = nftables.read(render.render_filter(plan, subject)).own
+    problems = list(inband_faults(plan, table)) if table else ["it has no filter: push its configuration"]
+    if table and not problems:
+        problems += [f"takes for itself: {line}" for line in nftables.read(table).own if line not in wanted]
+        problems += [f"does not take for itself: {line}" for line in wanted if line not in nftables.read(table).own]
+    return _applied(switch, problems, f"{len(separation.permits(plan.site, render.INBAND))} rules, all else is dropped")
+
+
+@check("S068.applied", inputs=(*OF_SWITCHES, "site.server"), only=("roce_switches",))
+def test_compute_switch_filters_as_planned(
+    subject: str, plan: Plan, facts: Facts, models_wanted: Mapping[str, Model]
+) -> Outcome:
+    switch, system = compute_switch(facts, subject), plan.site.fabric.nos
+    if switch.error or system is None:
+        return Outcome(False, None, switch.error, identities=switch.identities)
+    planned = models_wanted[subject]
+    problems = list(readings.switch_faults(system, switch.data["running"], planned, FILTER))
+    return _applied(switch, problems, f"{len(planned.filtered)} ports to servers filter as planned")
+
+
+def _applied(switch: Answer, problems: list[str], good: str) -> Outcome:
+    if not switch.data["saved"]:
+        problems.append("the running configuration is not saved for the next boot")
+    value = {"faults": len(problems), "saved": switch.data["saved"]}
+    return Outcome(not problems, value, "; ".join(problems) or good, identities=switch.identities, raw=switch.raw)
 
 
 def inband_faults(plan: Plan, text: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ from network.nos.driver import Driver, SwitchFacts
 from network.nos.frr.driver import Switch
 from network.push import Target as PushTarget
 from network.push import compute_targets
-from network.render import render, switches
+from network.render import switches, whole
 from validation.check import site_limit
 from validation.evidence import Identity
 from validation.evidence.channels import NAMESPACE, challenge
@@ -290,7 +290,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             address = _address(book, name, "oob")
             with Switch(name, address, credentials, mgmt_mac=asset(assets, name, "mgmt_mac")) as switch:
-                facts, data = read_back(switch, render(plan, name))
+                facts, data = read_back(switch, whole(plan, name))
             host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
             data["lldp"] = ports = discover.lldp(host)
             if enrolled == PINNED:

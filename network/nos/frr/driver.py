@@ -6,6 +6,7 @@
             switch.commit(confirm_s=40)      # applied; the switch falls back by itself after 40 s ...
             switch.confirm()                 # ... unless this call arrives; saves for the next boot
 
+A configuration is the switch's filter (nftables.py) with frr.conf behind it; without a filter, one that is there goes.
 The switch's side is on_device.sh, the connection network/nos/over_ssh.py. The management port's own lines are never changed: where
 the running configuration has some, they are carried over into the intended one.
 """
@@ -27,6 +28,7 @@ from network.drivers.errors import (
     WriteRefused,
 )
 from network.nos.driver import SwitchFacts, timer_was_faster
+from network.nos.frr import nftables
 from network.nos.over_ssh import TIMER_WAS_FASTER, OverSsh
 
 ON_DEVICE = Path(__file__).with_name("on_device.sh").read_text()
@@ -35,6 +37,8 @@ MOST_PORTS = 4096
 
 REFUSED = re.compile(r"line \d+: %", re.MULTILINE)
 """What `vtysh -C` says of a line that it does not take. Its exit status is 0 where a later line was taken (FRR 8.4)."""
+FILTERS = "# bringup: filter\n"
+"""Line of on_device.sh before each of two tables of nftables: the one that is there, and the intended one."""
 MTU = re.compile(r"[0-9]{1,6}")
 
 
@@ -76,7 +80,7 @@ class Switch(OverSsh):
     def compare(self, config: str) -> str:
         """What would change: one '- line' or '+ line' each, with its section; '' when the switch runs this config."""
         data = with_management(config, self.get(), self.mgmt_port).encode()
-        return parse_diff(self._verb("compare", stdin=data))
+        return parse_difference(self._verb("compare", stdin=data))
 
     def neighbours(self) -> dict[str, str]:
         """{port or address: BGP state} of every configured IPv4 unicast neighbour."""
@@ -105,7 +109,7 @@ class Switch(OverSsh):
                 out or f"vtysh -C: exit status {status}",
                 "correct the template; nothing was changed",
             )
-        return parse_diff(self._verb("diff", "new.conf"))
+        return self._difference("new.conf")
 
     def commit(self, confirm_s: int) -> None:
         """Apply what `load` put there. Unless `confirm` comes within confirm_s seconds, the switch goes back by itself.
@@ -114,12 +118,12 @@ class Switch(OverSsh):
         """
         self._push_id = secrets.token_hex(4)
         status, _, err = self._execute("apply", (self._push_id, str(confirm_s)), b"")
-        remains = "" if status else parse_diff(self._verb("diff", "new.conf"))
+        remains = "" if status else self._difference("new.conf")
         if remains:  # some deletions need a second pass
             status, _, err = self._execute("again", (self._push_id,), b"")
             if status == TIMER_WAS_FASTER:
                 raise timer_was_faster(self.name, "apply configuration")
-            remains = parse_diff(self._verb("diff", "new.conf"))
+            remains = self._difference("new.conf")
         if status or remains:
             self.rollback()
             raise PushRolledBack(
@@ -133,7 +137,7 @@ class Switch(OverSsh):
     def rollback(self) -> None:
         """Go back to the configuration before `commit` and check that it is there. Raises PushIncomplete otherwise."""
         status, _, err = self._execute("rollback", (), b"")
-        remains = parse_diff(self._verb("diff", "prev.conf"))
+        remains = self._difference("prev.conf")
         if status or remains:
             raise PushIncomplete(
                 self.name,
@@ -145,7 +149,7 @@ class Switch(OverSsh):
 
     def runs_previous(self) -> bool:
         """Whether the switch is back at the configuration before the last `commit`."""
-        return not parse_diff(self._verb("diff", "prev.conf"))
+        return not self._difference("prev.conf")
 
     def shut(self, port: str, seconds: int) -> None:
         """Take a port down. The switch takes it up again by itself after so many seconds; `open` does at once.
@@ -163,6 +167,9 @@ class Switch(OverSsh):
         self._verb("open", port)
 
     # ---- protocol ----------------------------------------------------------------------------------------------
+    def _difference(self, file: str) -> str:
+        return parse_difference(self._verb("diff", file))
+
     def _stage(self, config: str) -> None:
         data = with_management(config, self.get(), self.mgmt_port).encode()
         seen = self._verb("stage", stdin=data).strip()
@@ -188,6 +195,13 @@ def with_management(config: str, running: str, mgmt_port: str) -> str:
         if line in ("exit", "!"):
             inside = False
     return config + "".join(f"{line}\n" for line in keep)
+
+
+def parse_difference(text: str) -> str:
+    """What the verbs `diff` and `compare` say: of the filter, which nft shows before and after, and of frr.conf."""
+    frr, _, tables = text.partition(FILTERS)
+    before, _, after = tables.partition(FILTERS)
+    return "\n".join(filter(None, [nftables.difference(before, after), parse_diff(frr)]))
 
 
 def parse_diff(text: str) -> str:

@@ -2,6 +2,7 @@
 
     text = render(structured_config)    # network/render.py -> what `nft --stateless list table inet bringup` shows of it
     read(text)                          # -> Filter
+    cut(running)                        # -> (table, frr.conf) of the text that the driver reads
 
 Text and list are the same line by line (nftables 1.0), so a difference of lines is a difference of filters. It keeps no state: the
 way back of a flow may lead over another router. The management port is not filtered; all else that is for the router itself is
@@ -64,6 +65,14 @@ def read(text: str) -> Filter:
         else:
             raise ValueError(f"chain {chain or 'unknown'}: {line.strip()!r} is no line of this filter")
     return Filter(frozenset(permits), frozenset(drops), tuple(own))
+
+
+def cut(text: str) -> tuple[str, str]:
+    """The table that a configuration begins with, '' without one, and the rest."""
+    if not text.startswith(f"{TABLE} {{\n"):
+        return "", text
+    table, end, rest = text.partition("\n}\n")
+    return table + end, rest
 
 
 def difference(before: str, after: str) -> str:
