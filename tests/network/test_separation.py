@@ -179,6 +179,7 @@ def test_a_table_reads_back_as_the_matrix_and_drops_all_else(table):
     said = nftables.read(table)
     assert said.permits == set(separation.permits(site, "inband"))
     assert said.drops == {"input", "forward"}
+    assert said.closed == {"eth0"}
     prefixes = [ipaddress.ip_network(prefix) for rule in said.permits for prefix in (rule.source, rule.destination)]
     assert not any(prefix.overlaps(site.addressing.oob) for prefix in prefixes)
 
@@ -218,6 +219,12 @@ def test_a_wrong_table_differs_from_the_matrix_by_that_line(table, right, wrong)
     assert right in table
     assert nftables.read(table.replace(right, wrong)) != nftables.read(table)
     assert nftables.difference(table, table.replace(right, wrong)).count("\n") == 1
+
+
+def test_a_port_that_is_closed_behind_a_permit_is_refused(table):
+    line = '\t\toifname "eth0" drop\n'
+    with pytest.raises(ValueError, match="is no line of this filter"):
+        nftables.read(table.replace(line, "").replace("\t}\n}", f"{line}\t}}\n}}"))
 
 
 def test_a_line_of_somebody_else_is_named(table):

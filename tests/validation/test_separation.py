@@ -101,6 +101,7 @@ def test_a_router_that_filters_as_planned_passes() -> None:
         ("forward priority filter; policy drop", "forward priority filter; policy accept", "dropped in input, not in"),
         ("daddr 172.16.0.0/20 accept", "daddr 0.0.0.0/0 accept", "lets through any from 172.16.0.0/20 to 0.0.0.0/0"),
         ("\t\tip saddr 172.18.0.0/16 ip daddr 172.18.0.0/16 accept\n", "", "lacks any from 172.18.0.0/16"),
+        ('\t\toifname "eth0" drop\n', "", "forwards to or from eth0"),
         ('iifname "eth0" accept', 'iifname "swp3" accept', 'takes for itself: iifname "swp3" accept'),
         ('\t\tiifname "swp1" ip6 saddr fe80::/10 tcp dport 179 accept\n', "", "does not take for itself"),
         ("\t\tip saddr 172.18.0.0/16 ip daddr 172.18.0.0/16 accept\n", "\t\taccept\n", "'accept' is no line"),

@@ -90,6 +90,8 @@ def inband_faults(plan: Plan, text: str) -> Iterator[str]:
         yield str(error)
         return
     yield from unlike(said.permits, separation.permits(plan.site, render.INBAND))
+    if render.MANAGEMENT_PORT not in said.closed:
+        yield f"forwards to or from {render.MANAGEMENT_PORT}"
     if said.drops != {"input", "forward"}:
         yield f"all else is dropped in {', '.join(sorted(said.drops)) or 'no chain'}, not in input and forward"
 

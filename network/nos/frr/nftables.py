@@ -5,8 +5,8 @@
     cut(running)                        # -> (table, frr.conf) of the text that the driver reads
 
 Text and list are the same line by line (nftables 1.0), so a difference of lines is a difference of filters. It keeps no state: the
-way back of a flow may lead over another router. The management port is not filtered; all else that is for the router itself is
-dropped, but BGP, BFD and neighbour discovery of ports to other switches, and ping from its own network.
+way back of a flow may lead over another router. Nothing is forwarded to or from the management port; what is for the router itself
+passes there. Of other ports it takes BGP, BFD and neighbour discovery of other switches, and ping from its own network.
 """
 
 import re
@@ -25,6 +25,7 @@ TABLE = "table inet bringup"
 """First words of the table, which no line of frr.conf has."""
 CHAIN = re.compile(r"\tchain (input|forward) \{")
 HOOK = re.compile(r"\t\ttype filter hook (input|forward) priority filter; policy (drop|accept);")
+CLOSED = re.compile(r'\t\t([io])ifname "([^"]+)" drop')
 PERMIT = re.compile(
     r"\t\tip saddr (?P<source>\S+) ip daddr (?P<destination>\S+)"
     r"(?: ip protocol (?P<protocol>\w+)| (?P<with_port>tcp|udp) dport (?P<port>\d+))? accept"
@@ -33,10 +34,14 @@ PERMIT = re.compile(
 
 @dataclass(frozen=True)
 class Filter:
-    """What a table says. permits: what is forwarded; drops: chains that drop all else; own: lines of the chain input."""
+    """What a table says. permits: what is forwarded; drops: chains that drop all else; own: lines of the chain input.
+
+    closed: ports to and from which nothing is forwarded, whatever its addresses say.
+    """
 
     permits: frozenset[Rule]
     drops: frozenset[str]
+    closed: frozenset[str]
     own: tuple[str, ...]
 
 
@@ -48,6 +53,7 @@ def render(config: Mapping[str, Any]) -> str:
 def read(text: str) -> Filter:
     """What a table says. Raises ValueError that names a line in the chain `forward` which is none of this module's."""
     permits, drops, own, chain = set[Rule](), set[str](), list[str](), ""
+    closed: dict[str, set[str]] = {"i": set(), "o": set()}
     for line in text.splitlines():
         if opened := CHAIN.fullmatch(line):
             chain = opened[1]
@@ -57,6 +63,8 @@ def read(text: str) -> Filter:
             continue
         elif chain == "input":
             own.append(line.strip())
+        elif (shut := CLOSED.fullmatch(line)) and not permits:  # behind a permit it would come too late
+            closed[shut[1]].add(shut[2])
         elif permit := PERMIT.fullmatch(line):
             protocol = permit["with_port"] or permit["protocol"] or "any"
             permits.add(
@@ -64,7 +72,7 @@ def read(text: str) -> Filter:
             )
         else:
             raise ValueError(f"chain {chain or 'unknown'}: {line.strip()!r} is no line of this filter")
-    return Filter(frozenset(permits), frozenset(drops), tuple(own))
+    return Filter(frozenset(permits), frozenset(drops), frozenset(closed["i"] & closed["o"]), tuple(own))
 
 
 def cut(text: str) -> tuple[str, str]:
