@@ -59,6 +59,17 @@ def permits(site: Site, network: str) -> tuple[Rule, ...]:
     )
 
 
+def allows(site: Site, source: str, destination: str, protocol: str, port: int) -> bool:
+    """Whether the matrix lets a connection to this port of one network begin in the other."""
+    return any(
+        (flow["from"], flow["to"]) == (source, destination)
+        and flow["protocol"] in ("any", protocol)
+        and flow.get("port", port) == port
+        for flow in _data()["allowed"]
+        if {source, destination} <= networks(site).keys()
+    )
+
+
 def matrix(site: Site) -> pd.DataFrame:
     """The matrix (columns COLUMNS): all allowed traffic between each ordered pair of networks, or one row that denies it."""
     rows = []

@@ -30,7 +30,7 @@ from validation.collectives import problems as bandwidth_problems
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
-from validation.facts import Facts
+from validation.facts import Facts, separation_acts
 from validation.facts.storage import clients
 from validation.facts.storage_acts import PHASES, canaries_read, rates
 from validation.register import Item
@@ -390,6 +390,18 @@ def _canaries(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again({"canaries": len(read)}, faults if read else ["no other node's canary was read"])
 
 
+def _separated(raw: bytes, subject: str, plan: Plan) -> Again:
+    """What every server reached of what the matrix allows and denies."""
+    texts, planned = _side_by_side(raw), separation_acts.probes(plan)
+    absent = [f"not asked: {name}" for name in planned if name not in texts]
+    found = [
+        fault
+        for name, text in texts.items()
+        for fault in separation_acts.faults(plan, name, text.encode(), planned.get(name, {}))
+    ]
+    return Again(separation_acts.counted(plan, planned), [*absent, *found])
+
+
 def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
     """What the ranks of a sweep measured, from the parts of their nodes."""
     return sweeps.ranks_of({node: json.loads(text)["ranks"] for node, text in texts.items()})
@@ -486,6 +498,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S061.applied": _version,
     "S062.measured": _neighbours,
     "S066.measured": _sweep,
+    "S068.measured": _separated,
     "S086.observed": _share,
     "S088.observed": _imbalance,
     "S124.measured": _writes,
@@ -526,6 +539,7 @@ def _trained(raw: bytes) -> list[Part]:
 
 PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
     "S066.measured": _digests,
+    "S068.measured": _digests,
     "S124.measured": _digests,
     "S130.applied": _digests,
     "S176.measured": _trained,

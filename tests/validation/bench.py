@@ -26,6 +26,7 @@ from validation.evidence.channels import NAMESPACE, Ledger, challenge
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
+from validation.facts import separation_acts
 from validation.facts.node_results import side_by_side
 from validation.facts.storage_acts import canary_sha256
 from validation.forms import fields
@@ -327,6 +328,12 @@ def pinned_to(plan: Plan, folder: Path, keys: Mapping[str, Ed25519PrivateKey]) -
     return dataclasses.replace(plan, site=plan.site.model_copy(update={"credentials_given": credentials}))
 
 
+def probed(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What routers with the planned filters let a server reach: what is in its own network."""
+    own = [name for name, one in probes.items() if one["source_network"] == one["destination_network"]]
+    return {"reached": own, "silent": sorted(set(probes) - set(own))}
+
+
 @functools.cache
 def raw_of(item: str, subject: str) -> bytes:
     """A sound raw output of a check on the lab, from which the gate computes the value again."""
@@ -340,6 +347,12 @@ def raw_of(item: str, subject: str) -> bytes:
         return json.dumps({"host": "gpu001", "node": ["S-1", "switch"], "links": rows, "lanes": {}}).encode()
     if item == "S066.measured":
         return side_by_side({node: kept_by(texts) for node, texts in swept(gpus).items()})
+    if item == "S068.measured":
+        told = {
+            node: {"nonce": "ab" * 16, "unsent": {}, **probed({what: one._asdict() for what, one in mine.items()})}
+            for node, mine in separation_acts.probes(plan).items()
+        }
+        return side_by_side({node: json.dumps(one).encode() for node, one in told.items()})
     if item == "S124.measured":
         times = {"size_b": 1 << 40, "own": {"began": 1.0, "ended": 1.5}, "shared": {"began": 2.0, "ended": 2.5}}
         return side_by_side({node: json.dumps(times).encode() for node in gpus})

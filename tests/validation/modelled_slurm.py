@@ -19,11 +19,12 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services.slurm import CHECK_ACCOUNT, design
 from tests.validation import recordings
-from tests.validation.bench import kept_by
+from tests.validation.bench import kept_by, probed
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, MEMORY, PRODUCTS, RANK
 from validation.checks.conftest import leaf_groups
 from validation.checks.test_scheduler import WHOLE_STARTS
 from validation.collectives import links_of
+from validation.facts.separation_acts import PROBE
 from validation.facts.storage_acts import READ_CANARIES, canary_sha256
 from validation.runners.collectives import factor
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
@@ -256,6 +257,9 @@ class Cluster:
                 asked = request["request"]
                 read = {name: canary_sha256(asked["nonce"], name) for name in asked["names"]}
                 return self.signed(node, json.dumps({"nonce": asked["nonce"], "read": read}).encode(), request["sign"])
+            if request["program"] == PROBE:
+                told = {"nonce": request["request"]["nonce"], "unsent": {}, **probed(request["request"]["probes"])}
+                return self.signed(node, json.dumps(told).encode(), request["sign"])
             times = {"size_b": request["request"]["size_b"], "own": {"began": 1.0, "ended": 1.001}}
             text = json.dumps(times | {"shared": {"began": 2.0, "ended": 2.001}}).encode()
             return self.signed(node, text, request["sign"])

@@ -27,7 +27,7 @@ from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from network.nos.model import Model
 from validation.check import site_limit
-from validation.facts import Facts, node_results, probes, second_reader, storage_acts, testinfra_facts
+from validation.facts import Facts, node_results, probes, second_reader, separation_acts, storage_acts, testinfra_facts
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of
 from validation.facts.node_results import Kept, Run
@@ -43,6 +43,7 @@ ORDER = (
     "drift",
     "trials",
     "takeover",
+    "separation_probed",
     "canaries",
     "checkpoint_writes",
     "collectives",
@@ -288,6 +289,12 @@ def run_meanwhile(request: pytest.FixtureRequest) -> None:
 def canaries(plan: Plan) -> dict[str, storage_acts.Canary]:
     """Per client of the shared file system: its canary, and how it read those of the others."""
     return storage_acts.canaries(plan)
+
+
+@pytest.fixture(scope="session")
+def separation_probed(plan: Plan) -> separation_acts.Probed:
+    """What every server reached of what the matrix of networks allows and denies."""
+    return separation_acts.probe(plan)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from capacity.model import Plan
 from network import render, roce, separation
+from network.drivers.errors import DeviceError
 from network.nos.frr import nftables
 from network.nos.model import Model
 from validation import roce as readings
@@ -12,7 +13,11 @@ from validation.check import Outcome, check
 from validation.checks.test_design import first_of, generated
 from validation.checks.test_fabric import compute_switch
 from validation.checks.test_roce import OF_SWITCHES
-from validation.facts import Answer, Facts
+from validation.facts import Answer, Facts, separation_acts
+from validation.facts.gather import identities
+from validation.facts.node_results import left_unsigned, side_by_side
+from validation.facts.separation_acts import Probed
+from validation.rejudge import MOST_NAMED
 
 FILTER = ("permits", "filtered")
 """Fields of network.nos.model.Model that separate."""
@@ -73,6 +78,40 @@ def test_compute_switch_filters_as_planned(
     planned = models_wanted[subject]
     problems = list(readings.switch_faults(system, switch.data["running"], planned, FILTER))
     return _applied(switch, problems, f"{len(planned.filtered)} ports to servers filter as planned")
+
+
+@check(
+    "S068.measured",
+    inputs=(
+        *("site.addressing", "site.inband", "frame.addresses", "frame.devices", "frame.cables"),
+        *("assets", "site.versions"),
+    ),
+)
+def test_networks_are_separated(subject: str, plan: Plan, facts: Facts, separation_probed: Probed) -> Outcome:
+    """What is allowed is reached, what is denied is not. Silence counts only where something allowed was reached the same way."""
+    planned = separation_acts.probes(plan)
+    problems = [f"{name}: {why}" for name, why in separation_probed.errors.items()]
+    for name, raw in separation_probed.parts.items():
+        try:
+            problems += separation_acts.faults(plan, name, raw, planned[name])
+        except DeviceError as error:
+            problems.append(str(error))
+    value = separation_acts.counted(plan, planned)
+    good = (
+        "{servers} servers reached {allowed} connections that are allowed and none of {denied} that are denied".format(
+            **value
+        )
+    )
+    more = [f"and {len(problems) - MOST_NAMED} more"] if len(problems) > MOST_NAMED else []
+    left_open = left_unsigned(separation_probed.unsigned, separation_probed.unsigned)
+    return Outcome(
+        not problems,
+        value,
+        "; ".join([*problems[:MOST_NAMED], *more] or [good, *left_open]),
+        identities=(*identities([facts.nodes.get(name) for name in planned]), *separation_probed.signed.values()),
+        raw=side_by_side(separation_probed.parts),
+        configuration=separation_probed.configuration,
+    )
 
 
 def _applied(switch: Answer, problems: list[str], good: str) -> Outcome:

@@ -28,6 +28,7 @@ OF_ITS_SUBJECT = frozenset({"S034.measured", "S151.measured"})
 JOINED = frozenset(
     {
         "S066.measured",
+        "S068.measured",
         "S124.measured",
         "S130.applied",
         "S176.measured",
