@@ -42,6 +42,7 @@ from network.drivers.errors import (
 from network.drivers.parallel import at_once
 from network.nos.choose import driver
 from network.nos.driver import Driver
+from network.nos.frr import nftables
 from network.render import Plan, structured_config, switches, whole
 
 Result = Literal["applied", "no-change", "refused", "rolled-back", "unreachable", "lost", "differs"]
@@ -53,6 +54,8 @@ NEIGHBOURS_S = 20.0
 """BGP unnumbered over a leaf-spine lab converges in 2.6 to 4.5 s, after a restart in up to 11 s."""
 CONFIRM_MARGIN_S = 30.0
 """Added to the rollback timer for the judging itself: a new connection, a diff, the confirmation."""
+SILENT_S = 10.0
+"""A session over which nothing passes is down by then: hold time 9 s of `frr defaults datacenter`. Part of CONFIRM_MARGIN_S."""
 POLL_S = 0.3
 ESTABLISHED = "Established"
 
@@ -215,6 +218,8 @@ class _Run:
     def _judge(self, took: Collection[str], neighbours_s: float) -> None:
         self.switch.connect()
         remains = self.switch.compare(self.target.config)
+        if nftables.TABLE in self.push.diff and (neighbours_s > 0 or self.kept_s > 0):
+            time.sleep(max(0.0, self.applied_at + SILENT_S - time.monotonic()))  # a new filter may have cut a session
         down = [] if remains else self._sessions_down(took, neighbours_s) or self._sessions_lost()
         if remains or down:
             self.switch.rollback()

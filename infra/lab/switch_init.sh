@@ -86,9 +86,11 @@ if [ "$ROLE" != oob ]; then
     printf 'frr defaults datacenter\nhostname %s\nservice integrated-vtysh-config\n' "$NAME" >/etc/frr/frr.conf
     chown frr:frr /etc/frr/*.conf; chmod 664 /etc/frr/*.conf
   fi
-  # The operator may run nft, by a capability of the file and not as root. What was saved holds before a port forwards.
+  # The operator may run nft, by a capability of the file and not as root. The namespace outlives a power cut, its filter must not;
+  # what was saved holds before a port forwards.
   install -m 750 -g frrvty /usr/sbin/nft /run/nft; setcap cap_net_admin=ep /run/nft
   mount --bind /run/nft /usr/sbin/nft
+  nft flush ruleset
   if [ -e /etc/frr/filter.nft ]; then nft -f /etc/frr/filter.nft; fi
   for daemon in mgmtd zebra bgpd bfdd staticd; do                         # mgmtd: FRR 9 and later
     if [ -x /usr/lib/frr/$daemon ]; then /usr/lib/frr/$daemon -d -F datacenter -A 127.0.0.1; fi

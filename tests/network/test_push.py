@@ -260,3 +260,17 @@ def test_a_session_that_the_new_configuration_drops_is_no_loss(fabric):
 def test_sessions_are_not_looked_at_unless_asked(fabric):
     wanted, _, _ = fabric({"leaf01": {"sessions": ["swp1"], "after": {"swp1": "Active"}}})
     assert results(push(wanted, neighbours_s=0)) == {"leaf01": "applied"}
+
+
+@pytest.mark.parametrize(("config", "expected"), [("+ table inet bringup / input", "rolled-back"), ("new", "applied")])
+def test_sessions_are_looked_at_when_one_that_a_new_filter_cut_is_down(fabric, monkeypatch, config, expected):
+    """Until its hold time is over a session says Established, though nothing passes."""
+    wanted, made, _ = fabric({"leaf01": {"sessions": ("swp1",)}})
+    now = [0.0]
+    monkeypatch.setattr("network.push.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("network.push.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    leaf = made["leaf01"]
+    monkeypatch.setattr(leaf, "compare", lambda given: "" if leaf.running == "new" else config)
+    monkeypatch.setattr(leaf, "neighbours", lambda: {"swp1": "Idle" if now[0] > 9 else "Established"})
+    (pushed,) = push(wanted, neighbours_s=0, kept_s=0.5)
+    assert pushed.result == expected, pushed.note

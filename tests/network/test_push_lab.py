@@ -22,6 +22,7 @@ from inventory.site import load_site
 from network import compare, discover
 from network import push as push_module
 from network.drivers.credentials import switch_credentials
+from network.drivers.errors import DeviceError
 from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
 from network.nos.frr import nftables
@@ -200,3 +201,26 @@ def test_a_push_killed_at_any_moment_is_repaired_by_the_next(fabric, tmp_path):
         assert preview(wanted) == ""
     assert killed > 0
     assert push([leaf], neighbours_s=0)[0].ok
+
+
+def test_after_a_power_cut_a_switch_filters_as_it_saved(fabric):
+    """What was added by hand and not saved is gone, and nothing is there twice."""
+    leaf, end = fabric.targets["leaf02"], time.monotonic() + 90
+    by_hand = ["nft", "add", "rule", "inet", "bringup", "forward", "accept"]
+    subprocess.run(lab.exec_argv(NAME, "leaf02", by_hand), timeout=30, check=True)
+    assert preview(leaf) != ""
+    lab.fault(NAME, "node-power-lost", ["leaf02"])
+    lab.repair(NAME)
+    while (difference := differs(leaf)) is None:
+        assert time.monotonic() < end, "leaf02 does not boot"
+        time.sleep(1)
+    assert difference == ""
+    assert table_on("leaf02") == nftables.cut(leaf.config)[0]
+
+
+def differs(target: Target) -> str | None:
+    """The difference of a switch; None while it does not answer."""
+    try:
+        return preview(target)
+    except DeviceError:
+        return None
