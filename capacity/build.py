@@ -7,19 +7,37 @@
 Deterministic: equal inputs give equal frames and hashes on every machine.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
+from capacity import sizes
 from capacity.accepted import Standing, judged, load_standing
 from capacity.kept import Kept
 from capacity.model import Plan, frames, hashes
-from capacity.stages import STAGES, Built, plan_frames
+from capacity.stages import STAGES, Built, WhatIfs, plan_frames
 from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
 from inventory.delivered.gpus import load_gpus
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.site.whatif import with_settings
 
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def planned(
+    site: Site,
+    catalog: Catalog | None = None,
+    assets: pd.DataFrame | None = None,
+    kept: Kept | None = None,
+    what_ifs: bool = True,
+) -> Plan:
+    """The plan of a site with its open sizes worked out. `kept` and `what_ifs` as in `build`."""
+    kept = Kept(most=2) if kept is None else kept
+    catalog, assets = catalog or site.catalog, load_assets(site) if assets is None else assets
+    return build(sizes.sized(site, catalog, assets, kept), catalog, assets, kept=kept, what_ifs=what_ifs)
 
 
 @frames.with_python_strings
@@ -48,7 +66,7 @@ def build(
     built: Built = {
         "assets": assets,
         "baseline": baseline or standing,
-        "trials": Kept(kept, most=2) if what_ifs else None,
+        "trials": _what_ifs(site, catalog, assets, Kept(kept, most=2)) if what_ifs else None,
     }
     findings: list[Finding] = []
     for stage in STAGES:
@@ -72,3 +90,17 @@ def build(
         gpus=gpus,
         **made,
     )
+
+
+def _what_ifs(site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept) -> WhatIfs:
+    """What-ifs of a site, with its open sizes but the need date, from which nothing follows."""
+    asked = {".".join(map(str, path)) for path in site.effective.sized()} - {sizes.NEED_DATE}
+    made: dict[str, Site] = {}
+
+    def sized(site: Site, values: Mapping[str, Any]) -> Site:
+        key = repr(sorted(values.items()))
+        if key not in made:
+            made[key] = sizes.sized(with_settings(site, values), catalog, assets, kept, asked)
+        return made[key]
+
+    return WhatIfs(kept, sized)

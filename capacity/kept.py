@@ -59,6 +59,8 @@ class _Reads:
     asked: dict[Question, Any] = field(default_factory=dict)
     """Answers of the effective site."""
     whole: bool = False
+    what_ifs: bool | None = None
+    """Whether what-ifs were to be tried; None where the stage did not ask."""
     sections: dict[Key, BaseModel] = field(default_factory=dict)
     """Sections that have been given out, each made to note what is read of it."""
     key_of: dict[int, Key] = field(default_factory=dict)
@@ -69,6 +71,8 @@ class _Reads:
         thing.
         """
         self.whole = self.whole or within.whole
+        if within.what_ifs is not None:
+            self.what_ifs = _tries(self.built)
         self.values.update({key: _at(self.site, key) for key in within.values if key not in self.values})
         self.asked.update({one: _answer(self.site, one) for one in within.asked if one not in self.asked})
         self.results.update({name: self.built[name] for name in within.results if name in self.built})
@@ -217,7 +221,11 @@ _ABSENT = object()
 
 
 TRIALS = "trials"
-"""Name of what keeps the results of what-ifs, among the results of stages. It changes none of them, so it is not noted."""
+"""Name of what tries what-ifs, among the results of stages. Of it only whether there is any changes a result."""
+
+
+def _tries(built: Mapping[str, Any]) -> bool:
+    return built.get(TRIALS) is not None
 
 
 class _Results(dict[str, Any]):
@@ -225,8 +233,11 @@ class _Results(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = super().__getitem__(name)
-        if (reads := _reads.get()) is not None and name != TRIALS:
-            reads.results[name] = value
+        if (reads := _reads.get()) is not None:
+            if name == TRIALS:
+                reads.what_ifs = value is not None
+            else:
+                reads.results[name] = value
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -246,6 +257,7 @@ class _Entry:
     def holds(self, site: Site, catalog: Catalog, built: Any) -> bool:
         return (
             catalog is self.catalog
+            and self.reads.what_ifs in (None, _tries(built))
             and all(built[name] is value for name, value in self.reads.results.items())
             and all(_same(_at(site, key), value) for key, value in self.reads.values.items())
             and all(_same(_answer(site, one), value) for one, value in self.reads.asked.items())
@@ -324,6 +336,13 @@ def unwatched(site: Site) -> Site:
     """The same site for what-ifs within a stage: their own stages say what they read of it."""
     with _noted(None):
         return _watching(site, Site)
+
+
+def as_a_whole(site: Site) -> Site:
+    """The same site for a result that follows from all of it, and is not kept."""
+    if (reads := _reads.get()) is not None:
+        reads.whole = True
+    return unwatched(site)
 
 
 @contextmanager

@@ -9,18 +9,19 @@ Pure: a plan in, changed sites and their plans out.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from capacity.build import build, planned
 from capacity.kept import Kept
+from capacity.least import stays
 from capacity.model import Plan
 from capacity.procurement import bom
-from capacity.sizes import complete, planned
-from inventory.findings import Finding, Remedy, plain
+from capacity.sizes import complete
+from inventory.findings import Finding, Remedy
 from inventory.remedy_costs import gives_up, rank
 from inventory.site import Site, SiteError
-from inventory.site.loading import shown_path
-from inventory.site.whatif import Base
+from inventory.site.whatif import with_settings
 
 MOST_FIXES = 20
 """Most remedies that `fixes` applies. It bounds the run time: each one costs a plan or more. What is left is reported."""
@@ -30,7 +31,7 @@ MOST_FIXES = 20
 class Trial:
     """The result of one remedy.
 
-    ``plan``    the plan with the remedy; None if the site file refuses the value
+    ``plan``    the plan with the remedy, without what-ifs of its own; None if the site file refuses the value
     ``stays``   whether the plan still has the finding, or one more of its id at another subject in its place
     ``new``     ids with more error findings than before (ids, not subjects: racks may be renumbered)
     ``errors``  number of error findings before the remedy
@@ -72,13 +73,7 @@ class Fixed:
 
 def applied(site: Site, settings: Mapping[str, Any]) -> Site:
     """The site with other values of site keys. SiteError if a value is not allowed."""
-    return complete(_unsized(site, settings))
-
-
-def _unsized(site: Site, settings: Mapping[str, Any]) -> Site:
-    """`applied`, without the sizes that follow."""
-    base = Base(site, site.given, shown_path(site.path))
-    return base.changed([f"{key}={plain(value)}" for key, value in settings.items()])
+    return complete(with_settings(site, settings))
 
 
 def stands_against(plan: Plan) -> Counter[str]:
@@ -89,7 +84,7 @@ def stands_against(plan: Plan) -> Counter[str]:
 def tried(plan: Plan, one: Finding, way: Remedy, kept: Kept | None = None) -> Trial:
     """Plan the site again with one remedy applied. `kept` are results of stages of such plans (capacity.kept)."""
     try:
-        after = planned(_unsized(plan.site, way.settings), kept=kept)
+        after = planned(with_settings(plan.site, way.settings), kept=kept, what_ifs=False)
     except SiteError as error:
         return Trial(one, way, None, error=str(error))
     before, now = stands_against(plan), stands_against(after)
@@ -101,7 +96,7 @@ def _stays(one: Finding, before: Plan, after: Plan) -> bool:
     then, now = (
         [o.subject for o in p.findings if (o.id, o.severity) == (one.id, one.severity)] for p in (before, after)
     )
-    return one.subject in now or 0 < len(now) >= len(then)
+    return stays(one.subject, then, now)
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:
@@ -115,10 +110,12 @@ def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fix
         if found is None or found.plan is None:
             break
         rounds += 1
-        made.plan = found.plan
+        made.plan = build(found.plan.site, kept=kept)
         made.settings |= found.remedy.settings
         made.because |= dict.fromkeys(found.remedy.settings, found.finding)
-    return _without_needless(plan, made, progress, kept) if rounds > 1 else made
+    if rounds > 1 and len((least := _without_needless(plan, made, progress, kept)).settings) < len(made.settings):
+        made = replace(least, plan=build(least.plan.site, kept=kept))
+    return made
 
 
 def _next(made: Fixed, progress: Callable[[str], None], kept: Kept) -> Trial | None:
@@ -167,7 +164,7 @@ def _without_needless(plan: Plan, made: Fixed, progress: Callable[[str], None], 
         rest = {other: value for other, value in made.settings.items() if other != key}
         progress(f"the others without {key}")
         try:
-            after = planned(_unsized(plan.site, rest), kept=kept)
+            after = planned(with_settings(plan.site, rest), kept=kept, what_ifs=False)
         except SiteError:
             continue
         if stands_against(after) <= stands_against(made.plan):

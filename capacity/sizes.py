@@ -18,10 +18,8 @@ import pandas as pd
 
 from capacity import stages
 from capacity.accepted import load_standing
-from capacity.build import build
-from capacity.cooling import mechanical
 from capacity.kept import Kept
-from capacity.model import Plan, frames
+from capacity.model import frames
 from capacity.power.rack import breakers, budget
 from capacity.power.upstream import panels
 from inventory.catalog import Catalog
@@ -83,11 +81,6 @@ def supplied(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.
     return {}, list(built["supply_loads"].findings)
 
 
-def unit_places(site: Site, catalog: Catalog, built: stages.Built) -> tuple[stages.Built, list[Finding]]:
-    """What the places of the cooling units ask for, for those who ask for sizes of the hall alone."""
-    return {}, mechanical.placed_units(site, built["cooling_design"], built["racks"])[2]
-
-
 INBAND = (
     stages.fabric,
     stages.storage,
@@ -136,22 +129,10 @@ def complete(site: Site, catalog: Catalog | None = None, wanted: Collection[str]
     """
     if not site.effective.sized():
         return site
-    return _sized(site, catalog or site.catalog, load_assets(site), Kept(most=2), wanted)
+    return sized(site, catalog or site.catalog, load_assets(site), Kept(most=2), wanted)
 
 
-def planned(
-    site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, kept: Kept | None = None
-) -> Plan:
-    """The plan of a site with its open sizes worked out.
-
-    `kept` are results of stages that earlier plans left and that these plans add to (capacity.kept).
-    """
-    kept = Kept(most=2) if kept is None else kept
-    catalog, assets = catalog or site.catalog, load_assets(site) if assets is None else assets
-    return build(_sized(site, catalog, assets, kept), catalog, assets, kept=kept)
-
-
-def _sized(
+def sized(
     site: Site, catalog: Catalog, assets: pd.DataFrame, kept: Kept, wanted: Collection[str] | None = None
 ) -> Site:
     """The site with its open sizes worked out. SiteError where the site file's rules have no room for a size that it asks for."""
@@ -213,7 +194,7 @@ def _needed(wanted: Collection[str] | None) -> tuple[tuple[tuple[stages.Stage, .
     if INBAND_SIZES.issuperset(wanted):
         return (INBAND,), LAST
     if max(map(_number, wanted)) <= SOON:
-        supply = (unit_places if one is stages.cooling else one for one in SUPPLY if one is not stages.pue)
+        supply = (stages.unit_places if one is stages.cooling else one for one in SUPPLY if one is not stages.pue)
         return (INBAND, HALL, tuple(supply)), SOON
     return (INBAND, HALL, SUPPLY, tuple(one for one in PURCHASE if one is not stages.dates)), LAST
 

@@ -6,6 +6,7 @@ The rules themselves stand in the folder of their subject; here is only what eac
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pandas as pd
@@ -14,7 +15,7 @@ from capacity.accepted import Standing
 from capacity.cooling import air, coolant, mechanical
 from capacity.cooling import zones as cooling_zones
 from capacity.kept import Kept
-from capacity.least import Tried
+from capacity.least import Sized, Tried
 from capacity.model import Plan, frames
 from capacity.power import facility, supply
 from capacity.power.operation import energisation, standby
@@ -36,13 +37,21 @@ from network.wiring import build as wiring
 from network.wiring import cabling, compute, inband, oob, single_failures
 
 
+@dataclass(frozen=True, eq=False)
+class WhatIfs:
+    """How what-ifs are tried: with what their stages gave before, and with open sizes worked out anew."""
+
+    kept: Kept
+    sized: Sized
+
+
 class Built(TypedDict, total=False):
     """Results so far: given first, then in the order of the stages."""
 
     assets: pd.DataFrame
     baseline: Plan | Standing | None
-    trials: Kept | None
-    """What stages gave in what-ifs, which are tried by planning on; None where nobody asks for what-ifs."""
+    trials: WhatIfs | None
+    """None where nobody asks for what-ifs, which are tried by planning on."""
     tree: FatTree | None
     storage_options: tuple[sizing.Option, ...]
     in_racks: pd.DataFrame
@@ -221,17 +230,28 @@ def _tried(site: Site, catalog: Catalog, built: Built) -> Tried:
         devices,
         inband_network,
         places,
+        halls,
         management_network,
         cables,
         inband_failures,
         storage_rate,
         optics,
+        rooms,
         _untried_power,
         cooling_design,
+        unit_places,
         _untried_loads,
         _untried_supply,
     )
-    return Tried(site, lambda changed: _anew(changed, catalog, built, *again)[1] if built.get("trials") else None)
+
+    def trial(changed: Site) -> list[Finding] | None:
+        return _anew(changed, catalog, built, *again)[1] if built.get("trials") else None
+
+    def sized(unchanged: Site, values: Mapping[str, Any]) -> Site:
+        trials = built.get("trials")
+        return trials.sized(unchanged, values) if trials else unchanged
+
+    return Tried(site, trial, sized)
 
 
 def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Built, list[Finding]]:
@@ -239,7 +259,7 @@ def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Bu
     findings: list[Finding] = []
     trials = built.get("trials")
     for stage in again:
-        added, found = trials.run(stage, site, catalog, built) if trials else stage(site, catalog, built)
+        added, found = trials.kept.run(stage, site, catalog, built) if trials else stage(site, catalog, built)
         built = {**built, **added}
         findings += found
     return built, findings
@@ -248,6 +268,11 @@ def _anew(site: Site, catalog: Catalog, built: Built, *again: Stage) -> tuple[Bu
 def cooling_design(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Cooling on the design day: its power is a load of the supply."""
     return {"cooling_design": mechanical.design_day(site, built["devices"], built["racks"], built["placements"])}, []
+
+
+def unit_places(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
+    """What the places of the cooling units ask for, for those who ask for this alone of the cooling."""
+    return {}, mechanical.placed_units(site, built["cooling_design"], built["racks"])[2]
 
 
 def supply_loads(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
@@ -260,7 +285,7 @@ def supply_loads(site: Site, catalog: Catalog, built: Built) -> tuple[Built, lis
         more = mechanical.beside_it(changed, again["cooling_design"])
         return supply.network_of(changed, catalog, again["rack_power"], again["racks"], again["devices"], more)
 
-    loads = supply.loaded(site, catalog, *_supplied(site, built), whole)
+    loads = supply.loaded(site, catalog, *_supplied(site, built), whole, _tried(site, catalog, built))
     return {"supply_loads": loads}, []
 
 
@@ -319,6 +344,8 @@ def cooling(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Fin
     losses_kw = supply.losses_kw(site, built["devices"], built["supply_loads"].elements)
 
     def trial(changed: Site) -> tuple[float, Mapping[str, Any]]:
+        if not built.get("trials"):
+            return math.inf, {}
         again, found = _anew(changed, catalog, built, places, cooling_design, rooms)
         stands = {one.id for one in rooms(site, catalog, built)[1]}
         new = [one for one in found if one.severity == "error" and one.id not in stands]

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import functools
 import hashlib
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,10 +42,14 @@ def plans_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """
 
     def built(
-        site: Site, catalog: Catalog | None = None, assets: pd.DataFrame | None = None, baseline: Plan | None = None
+        site: Site,
+        catalog: Catalog | None = None,
+        assets: pd.DataFrame | None = None,
+        baseline: Plan | None = None,
+        **options: Any,
     ) -> Plan:
         if catalog is not None or baseline is not None:
-            return build(site, catalog, assets, baseline)
+            return build(site, catalog, assets, baseline, **options)
         assets = load_assets(site) if assets is None else assets
         files = sorted(
             (str(file.relative_to(site.dir)), file.read_bytes()) for file in site.dir.rglob("*") if file.is_file()

@@ -95,20 +95,21 @@ def loaded(
     devices: pd.DataFrame,
     beside: float | None = None,
     anew: existing_plant.Whole | None = None,
+    tried: Tried | None = None,
 ) -> Loaded:
     """The supply of `site` with its loads; `racks` and `devices` as in the plan. `beside` is what cooling, lighting and the
-    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew, for the remedies that
-    need it.
+    rest draw per kW of IT load; None where it follows from power.pue. `anew` plans a changed site anew, and `tried` finds
+    what it has against it, for the remedies that need them.
 
     Panels are filled by the load of their circuits; where that leaves one with a line too full, by the fullest lines.
     """
     electrical = site.electrical
     if electrical is None:
         return Loaded(power.circuits.reset_index(drop=True), _empty("elements"))
-    made = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, by_line=False)
+    made = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, tried, by_line=False)
     if not loading.with_full_line(made.findings, made.elements):
         return made
-    again = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, by_line=True)
+    again = _loaded(site, electrical, catalog, power, racks, devices, beside, anew, tried, by_line=True)
     return made if loading.with_full_line(again.findings, again.elements) else again
 
 
@@ -121,6 +122,7 @@ def _loaded(
     devices: pd.DataFrame,
     beside: float | None,
     anew: existing_plant.Whole | None,
+    tried: Tried | None,
     by_line: bool,
 ) -> Loaded:
     """`loaded` with panels filled one way."""
@@ -147,11 +149,11 @@ def _loaded(
         circuits,
         elements,
         (
-            *loading.check_elements(elements, ways),
+            *loading.check_elements(elements, ways, site.power.code, tried),
             *loading.check_mains(site, electrical, elements, power.legs.between_lines),
         ),
         (*utility.check_utility(site, electrical, elements), *utility.check_units(site, electrical, elements)),
-        tuple(panels.check(site, electrical, tree, circuits.assign(worst_kw=fed["worst_kw"]), racks, at)),
+        tuple(panels.check(site, electrical, tree, circuits.assign(worst_kw=fed["worst_kw"]), racks, at, tried)),
         fed,
         net,
         study,

@@ -23,7 +23,7 @@ from typing import Any
 
 import pandas as pd
 
-from capacity import sizes
+from capacity.build import planned
 from capacity.kept import Kept
 from capacity.model import Plan
 from capacity.whatif import optimise
@@ -211,7 +211,7 @@ class _State:
     @classmethod
     def of(cls, given: Base) -> "_State":
         assets, kept = load_assets(given.site), Kept()
-        plan = sizes.planned(given.site, assets=assets, kept=kept)
+        plan = planned(given.site, assets=assets, kept=kept, what_ifs=False)
         return cls(given, plan.site, assets, kept, measures(plan))
 
     def measured(self, key: str, value: float) -> Measures:
@@ -222,7 +222,7 @@ class _State:
         except SiteError as error:
             one = error.problems[0]
             return {"refused": f"{'.'.join(map(str, one.path))}: {one.what}: {one.found}; expected {one.expected}"}
-        return measures(sizes.planned(site, assets=self.assets, kept=kept))
+        return measures(planned(site, assets=self.assets, kept=kept, what_ifs=False))
 
 
 _state: _State | None = None

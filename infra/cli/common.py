@@ -83,14 +83,13 @@ def page_of(path: Path | None) -> Path | None:
 
 def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
     """The plan of a site given by name or path, with the assets that were delivered for it, and with changed keys."""
-    from capacity import sizes
-    from capacity.build import build
+    from capacity import build
     from inventory.delivered.assets import load_assets
     from inventory.site import load_site
     from inventory.site.whatif import changed
 
     site = changed(reference, settings) if settings else load_site(reference)
-    return sizes.planned(site) if site.effective.sized() else build(site, assets=load_assets(site))
+    return build.planned(site) if site.effective.sized() else build.build(site, assets=load_assets(site))
 
 
 def public_key(site: "Site", of: Literal["ssh", "switch"]) -> str:

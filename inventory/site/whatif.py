@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from inventory.findings import plain
 from inventory.site import messages, yaml_source
 from inventory.site.effective import complete
 from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path, site_of
@@ -95,6 +96,12 @@ class Base:
 def changed(name_or_path: str, settings: Sequence[str]) -> Site:
     """A site given by name or path with these settings."""
     return Base.read(name_or_path).changed(settings)
+
+
+def with_settings(site: Site, values: Mapping[str, Any]) -> Site:
+    """The site with other values of site keys, its open sizes at their least. SiteError for what the site file would refuse."""
+    base = Base(site, site.given, shown_path(site.path))
+    return base.changed([f"{key}={plain(value)}" for key, value in values.items()])
 
 
 def axes(text: str) -> list[Axis]:

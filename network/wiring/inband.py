@@ -5,6 +5,7 @@ and their ports.
 """
 
 from collections import Counter
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,6 @@ from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
 from network import fabric
 from network.wiring.single_failures import too_many
-
-_OTHER = {"leaf": "spines", "spine": "leaves"}
 
 
 def placed_block(site: Site, catalog: Catalog) -> StorageBlock | None:
@@ -82,32 +81,80 @@ def inband_cables(
         held,
     )
     ends = Counter(links["a_device"].tolist()) + Counter(links["b_device"].tolist())
-    for role, model in (("leaf", spec.leaf_model), ("spine", spec.spine_model)):
+    models: tuple[tuple[Literal["leaf", "spine"], str], ...] = (("leaf", spec.leaf_model), ("spine", spec.spine_model))
+    for role, model in models:
         limit = catalog.device(model).bringup.data_ports
         names = by_role["inband", role]
         used = {name: ends[name] for name in names}
         if used and max(used.values()) > limit:
-            most = catalog.device(spec.spine_model).bringup.data_ports
-            more = _leaves_that_fit(site, gpu, count, catalog.device(spec.leaf_model).bringup.data_ports, most)
-            larger = _larger_leaf(site, catalog, gpu, count) if role == "leaf" else _larger_spine(site, catalog)
-            changes = [remedy({"inband.leaves": more})] if more else []
-            changes += [remedy(larger)] if larger else []
-            findings.append(
-                finding(
-                    "INBAND-PORTS",
-                    max(used, key=used.__getitem__),
-                    limit=float(limit),
-                    limit_source=f"catalogue {model} data_ports",
-                    words={"model": model},
-                    remedies=changes or [remedy(fix=f"fewer-{_OTHER[role]}"), remedy(fix=f"larger-{role}")],
-                    more_numbers={"ports": max(used.values())},
-                )
-            )
+            worst = max(used, key=used.__getitem__)
+            findings.append(_too_few_ports(site, catalog, gpu, count, role, worst, used[worst]))
     if held is None:
         findings += _too_many_leaves(site, catalog, gpu, count)
     rate = servers["model"].map({model: float(inband_gbps(site, catalog, model)) for model in ports})
     by_server = dict(zip(servers["name"], rate, strict=True))
     return links.assign(rate_gbps=links["a_device"].map(by_server).fillna(float(spec.rate_gbps))), findings
+
+
+def _too_few_ports(
+    site: Site,
+    catalog: Catalog,
+    gpu: npt.NDArray[np.bool_],
+    links: npt.NDArray[np.int64],
+    role: Literal["leaf", "spine"],
+    name: str,
+    used: int,
+) -> Finding:
+    """INBAND-PORTS of a switch; of the network where no number of leaves of its models has the ports."""
+    spec = site.inband
+    model = spec.leaf_model if role == "leaf" else spec.spine_model
+    ports, most = (catalog.device(one).bringup.data_ports for one in (spec.leaf_model, spec.spine_model))
+    room, leaves = ports - spec.spines, _leaves_that_fit(site, gpu, links, ports, most)
+    larger = (_larger_spine(site, catalog) if role == "spine" else {}) or _larger_leaf(site, catalog, gpu, links)
+    changes = [remedy({"inband.leaves": leaves})] if leaves else []
+    changes += [remedy(larger)] if larger else []
+    spines = ports - used + spec.spines
+    if role == "leaf" and not changes and 0 < spines < spec.spines:
+        changes.append(remedy({"inband.spines": spines}))
+    if not changes:
+        best_leaf, best_spine, carried = _largest(site, catalog)
+        changes.append(remedy(fix="none-in-catalogue", best_leaf=best_leaf, best_spine=best_spine, carried=carried))
+    if leaves or room <= 0:
+        return finding(
+            "INBAND-PORTS",
+            name,
+            case="switch",
+            limit=float(ports if role == "leaf" else most),
+            limit_source=f"catalogue {model} data_ports",
+            words={"model": model},
+            remedies=changes,
+            more_numbers={"ports": used},
+        )
+    total = int(links.sum())
+    return finding(
+        "INBAND-PORTS",
+        "inband.leaves",
+        case="network",
+        limit=float(most),
+        limit_source=f"catalogue {spec.spine_model} data_ports",
+        words={"model": spec.leaf_model, "spine_model": spec.spine_model},
+        remedies=changes,
+        links=total,
+        leaves=-(-total // room),
+    )
+
+
+def _largest(site: Site, catalog: Catalog) -> tuple[str, str, int]:
+    """The leaf and the spine model of the most ports that the maker has in the catalogue, and the links of servers that a network
+    of them carries.
+    """
+    spec = site.inband
+    leaf, spine = (
+        max([(catalog.device(one).bringup.data_ports, one), *_larger(catalog, one, spec.rate_gbps)])
+        for one in (spec.leaf_model, spec.spine_model)
+    )
+    leaves = spine[0] // spec.links_per_node * spec.links_per_node
+    return leaf[1], spine[1], max(leaf[0] - spec.spines, 0) * leaves
 
 
 def _larger_leaf(

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from capacity.accepted import COLUMNS, TRUNKS, changes, files_of, growth, load_standing, write
-from capacity.build import build
+from capacity.build import build, planned
 from capacity.model import Plan
 from capacity.outputs.documents.installation import transceivers
-from capacity.sizes import load_site, planned
+from capacity.sizes import load_site
 from inventory.site import Site, SiteError
 from inventory.site.accepted import AcceptedError
 from inventory.site.accepted import read as read_values

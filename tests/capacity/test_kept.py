@@ -199,3 +199,17 @@ def test_of_two_kept_results_the_later_one_is_found_again() -> None:
     counts = [kept.run(stage, site, site.catalog, {"racks": frame})[0]["count"] for frame in given]
     assert counts == [1, 2, 2, 1]
     assert made == ["a", "b"]
+
+
+@pytest.mark.parametrize(("asks", "runs_of_stage"), [(True, 2), (False, 1)])
+def test_a_result_without_what_ifs_is_none_with_them_where_they_are_asked_for(asks: bool, runs_of_stage: int) -> None:
+    made: list[bool] = []
+
+    def stage(site: Site, catalog: Any, built: Mapping[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
+        made.append(bool(built.get("trials")) if asks else False)
+        return {}, []
+
+    site, kept = load_site("lab"), Kept()
+    for trials in (None, object(), object()):
+        kept.run(stage, site, site.catalog, {"trials": trials})
+    assert len(made) == runs_of_stage

@@ -1,13 +1,15 @@
 """The smallest set of values that mends, against trials that are made up."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capacity.least import Tried, parts, with_values
 from inventory.findings import Finding, Remedy
-from inventory.site import Site, load_site
+from inventory.site import Site, SiteError, load_site
+from tests.first_sites import first_site
 
 PDUS, SWITCHES, PLACES = "power.rack_pdu.per_feed", "oob.switches", "room.rpps_per_row"
 
@@ -146,3 +148,35 @@ def test_a_value_of_a_section_that_the_site_lacks_makes_the_section() -> None:
     assert site.power.network_circuit is None
     made = with_values(site, {"power.network_circuit.breaker_a": 30})
     assert made.power.circuit("network_circuit").breaker_a == 30
+
+
+def test_open_sizes_are_worked_out_anew_before_a_remedy_is_offered() -> None:
+    """With more PDUs, panels follow; larger transformers are needed by these alone."""
+    site, kva = first_site("h100"), "electrical.transformers.kva"
+    now = site.room.rpps_per_row
+
+    def trial(changed: Site) -> Sequence[Finding]:
+        found = [against("BANK")] if changed.power.rack_pdu.per_feed < 3 else []
+        assert changed.electrical is not None
+        small = changed.room.rpps_per_row > now and changed.electrical.transformers.kva < 9000
+        return [*found, *([against("ELEMENT", electrical__transformers__kva=9000)] if small else [])]
+
+    def sized(unchanged: Site, values: Mapping[str, Any]) -> Site:
+        return with_values(unchanged, {**values, PLACES: now + 1})
+
+    def refused(unchanged: Site, values: Mapping[str, Any]) -> Site:
+        raise SiteError("hall.yaml", [])
+
+    assert Tried(site, trial).least({PDUS: 3}, "BANK") == {PDUS: 3}
+    assert Tried(site, trial, sized).least({PDUS: 3}, "BANK") == {PDUS: 3, kva: 9000}
+    assert Tried(site, trial, refused).least({PDUS: 3}, "BANK") is None
+
+
+def test_a_finding_of_another_subject_does_not_stand_in_the_way() -> None:
+    def two(site: Site) -> Sequence[Finding]:
+        left = [Finding("VOLTAGE", "error", "server", "")]
+        return left if site.power.rack_pdu.per_feed > 1 else [*left, Finding("VOLTAGE", "error", "pdu", "")]
+
+    assert Tried(start(), two).least({PDUS: 2}, "VOLTAGE") is None
+    assert Tried(start(), two).least({PDUS: 2}, "VOLTAGE", "server") is None
+    assert Tried(start(), two).least({PDUS: 2}, "VOLTAGE", "pdu") == {PDUS: 2}

@@ -61,7 +61,7 @@ def test_a_finding_of_another_subject_in_its_place_is_not_mended(
     def with_subjects(subjects: list[str]) -> Plan:
         return replace(plan, findings=tuple(replace(one, subject=subject) for subject in subjects))
 
-    monkeypatch.setattr("capacity.remedies.planned", lambda site, kept=None: with_subjects(after))
+    monkeypatch.setattr("capacity.remedies.planned", lambda site, **options: with_subjects(after))
     trial = tried(with_subjects(["r01", "r02"]), one, Remedy({"rack.servers": 3}, ""))
     assert trial.stays is stays
     assert trial.resolves is not stays
@@ -89,7 +89,7 @@ def test_the_remedies_of_broken_sites_mend(seed: int) -> None:
             "POWER-PDU-LOAD",
         ),  # rack PDUs, and switches that follow by themselves
         ("b200", ["room.rpps_per_row=0"], "SPACE-RPP"),
-        ("h100", ["power.voltage_v=208"], "POWER-VOLTAGE"),
+        ("lab", ["room.rpps_per_row=0"], "SPACE-RPP"),  # the racks have room behind the panels
         ("h100", ["room.floor_load_kg_m2=400"], "SPACE-FLOOR-LOAD"),  # racks of storage are above it too
     ],
 )
@@ -98,6 +98,17 @@ def test_remedies_that_did_not_mend_once_do(name: str, settings: list[str], id_:
     site = complete(base(name).changed(settings))
     assert any(one.id == id_ for one in build(site).findings)
     assert not false_remedies(site, id_)
+
+
+def test_a_remedy_counts_the_sizes_that_follow_from_it() -> None:
+    """At 415 V the panels are others, and with them what each transformer carries."""
+    site = complete(base("b200").changed(["power.voltage_v=208", "electrical.transformers.kva=100"]))
+    plan = build(site)
+    ((one, way),) = [
+        (one, way) for one in plan.findings if one.id == "POWER-VOLTAGE" for way in one.remedies if way.settings
+    ]
+    assert way.settings.keys() == {"power.voltage_v", "electrical.transformers.kva"}
+    assert tried(plan, one, way).resolves
 
 
 WEAK_DOOR = [
@@ -125,6 +136,7 @@ WEAK_DOOR = [
             "POWER-VOLTAGE-DROP",
             {"electrical.rack_conductor.r_ohm_km"},
         ),
+        ("lab", ["electrical.transformers.kva=5"], "POWER-ELEMENT", {"electrical.transformers.kva"}),
         ("h100-1000-ib", [], "OS-END-OF-SUPPORT", {"limits.os_eol_min_months.value"}),
     ],
 )

@@ -102,7 +102,7 @@ def build(
 
     findings = _check_supplies(site, catalog, fed)
     findings += _check_profile(site, catalog)
-    findings += _check_circuit(site, kinds)
+    findings += _check_circuit(site, kinds, tried)
     of_pdus = circuit_frame.iloc[: len(pdus)]
     for number, kind in enumerate(kinds):
         findings += _check_pdu(site, kind, of_pdus[outlets.kind == number])
@@ -379,8 +379,10 @@ def _check_profile(site: Site, catalog: Catalog) -> list[Finding]:
     return found
 
 
-def _check_circuit(site: Site, kinds: list[_PduKind]) -> list[Finding]:
-    """POWER-VOLTAGE of each model of rack PDU that does not fit its circuit in voltage and phases."""
+def _check_circuit(site: Site, kinds: list[_PduKind], tried: Tried | None) -> list[Finding]:
+    """POWER-VOLTAGE of each model of rack PDU that does not fit its circuit in voltage and phases. Another voltage changes what
+    panels and transformers carry.
+    """
     circuit = site.power.rack_circuit
     found = []
     for kind in {one.model.slug: one for one in reversed(kinds)}.values():
@@ -388,6 +390,10 @@ def _check_circuit(site: Site, kinds: list[_PduKind]) -> list[Finding]:
         differ = abs(facts.voltage_v - site.power.voltage_v) > SAME_VOLTAGE * facts.voltage_v
         if not differ and facts.phases == circuit.phases:
             continue
+        as_rated = ({"power.rack_circuit.phases": facts.phases} if facts.phases != circuit.phases else {}) | (
+            {"power.voltage_v": facts.voltage_v} if differ else {}
+        )
+        made = tried.least(as_rated, "POWER-VOLTAGE", slug) if tried else None
         found.append(
             finding(
                 "POWER-VOLTAGE",
@@ -399,13 +405,7 @@ def _check_circuit(site: Site, kinds: list[_PduKind]) -> list[Finding]:
                 pdu_v=facts.voltage_v,
                 circuit_v=site.power.voltage_v,
                 words={"pdu_phases": facts.phases, "circuit_phases": circuit.phases},
-                remedies=[
-                    remedy(fix="other-pdu", pdu_key=kind.key),
-                    remedy(
-                        ({"power.rack_circuit.phases": facts.phases} if facts.phases != circuit.phases else {})
-                        | ({"power.voltage_v": facts.voltage_v} if differ else {})
-                    ),
-                ],
+                remedies=[remedy(fix="other-pdu", pdu_key=kind.key), *([remedy(made)] if made else [])],
             )
         )
     return found

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.power import altitude, rooms
+from capacity.power.rack.circuits import RATINGS_A, Code
 from capacity.power.upstream import existing_plant
 from capacity.worst import ROUNDING, top_row
-from inventory.findings import Finding, finding, remedy
+from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
 from inventory.site.sections.electrical import Electrical
 
@@ -22,9 +24,42 @@ MAINS = ("panel", "pdu_transformer")
 """Kinds whose lines are those of the rack circuits behind them."""
 
 
-def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way]) -> list[Finding]:
+RATINGS = {
+    "transformer": "electrical.transformers.kva",
+    "intake": "electrical.medium_voltage.rating_a",
+    "switchboard": "electrical.switchboards.rating_a",
+    "panel": "electrical.panels.rating_a",
+}
+"""Kinds whose rating one site key states, in the unit of the frame `elements`."""
+KVA: Mapping[Code, tuple[float, ...]] = {
+    "nec": (75, 112.5, 150, 225, 300, 500, 750, 1000, 1500, 2000, 2500, 3750, 5000, 7500, 10_000),
+    "iec": (100, 125, 160, 200, 250, 315, 400, 500, 630, 800, 1000, 1250, 1600, 2000, 2500, 3150, 4000, 5000, 6300),
+}
+"""Ratings that three-phase transformers come in: IEEE C57.12.00, preferred continuous kVA ratings; IEC 60076-1, series R10."""
+MOST_RATINGS = 3
+"""Ratings that are tried. Beside larger elements fewer stand, so that the next rating may not be enough either."""
+
+
+def _larger(tried: Tried | None, code: Code, key: str, worst: Mapping[str, Any], needed: float) -> list[RemedyOf]:
+    """The smallest rating in which the element comes with which the finding is gone, and what has to change besides; without
+    `tried` the next rating.
+    """
+    rating = RATINGS.get(str(worst["kind"]))
+    if rating is None:
+        return []
+    offered = KVA[code] if worst["unit"] == "kVA" else RATINGS_A[code]
+    for value in [one for one in offered if one >= needed - ROUNDING][:MOST_RATINGS]:
+        made = tried.least({rating: value}, key, str(worst["name"])) if tried else {rating: value}
+        if made is not None:
+            return [remedy(made)]
+    return []
+
+
+def check_elements(
+    elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way], code: Code, tried: Tried | None = None
+) -> list[Finding]:
     """Each element above the circuits carries its worst load; else the least change is named: by `ways` where the
-    site counts the existing elements, else by its rating.
+    site counts the existing elements, else by its rating, which `tried` finds.
 
     Circuits are judged in capacity.power.rack.breakers.
     """
@@ -43,11 +78,13 @@ def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way
             continue
         needed = worst["rating"] * worst["worst_kw"] / worst["limit_kw"]
         if kind == "ups":
-            larger = remedy(fix="enough-modules")
+            larger = [remedy(fix="enough-modules")]
         elif kind == "utility":
-            larger = remedy({"electrical.utility.firm_mva": rounded_up(needed, 2)}, fix="firm")
+            larger = [remedy({"electrical.utility.firm_mva": rounded_up(needed, 2)}, fix="firm")]
         else:
-            larger = remedy(fix="sufficient-rating", needed=rating_text(needed, worst["unit"]))
+            larger = _larger(tried, code, key, worst, needed) or [
+                remedy(fix="sufficient-rating", needed=rating_text(needed, worst["unit"]))
+            ]
         found.append(
             finding(
                 key,
@@ -59,7 +96,7 @@ def check_elements(elements: pd.DataFrame, ways: Mapping[str, existing_plant.Way
                 worst_kw=round(float(worst["worst_kw"]), 3),
                 count=len(over),
                 words={"lost": worst["worst_case"]},
-                remedies=[larger, remedy(fix="less-load")],
+                remedies=[*larger, remedy(fix="less-load")],
             )
         )
     return found

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from capacity.least import Tried
 from capacity.power.upstream import tree as trees
 from inventory.findings import Finding, RemedyOf, finding, remedy
 from inventory.site import Site
@@ -191,9 +192,17 @@ def _no_place(site: Site, fits: int, panels: int, housed: int, lacking: int, nee
 
 
 def check(
-    site: Site, electrical: Electrical, tree: trees.Tree, circuits: pd.DataFrame, racks: pd.DataFrame, at: Layout
+    site: Site,
+    electrical: Electrical,
+    tree: trees.Tree,
+    circuits: pd.DataFrame,
+    racks: pd.DataFrame,
+    at: Layout,
+    tried: Tried | None = None,
 ) -> list[Finding]:
-    """SPACE-RPP: panels without a place (error), in the aisle (error), or that serve racks of other rows (information)."""
+    """SPACE-RPP: panels without a place (error), in the aisle (error), or that serve racks of other rows (information). `tried`
+    finds out whether places for panels alone are enough, or what else has to change.
+    """
     if electrical.panels.kind == "busway":
         return []
     rows = _rows_of(racks, circuits)
@@ -206,7 +215,10 @@ def check(
     crossing = int(((at.row[panel] >= 0) & (at.row[panel] != rows)).sum())
     found = _depth(site, electrical)
     if lacking:
-        found.append(_no_place(site, fits, len(panels), len(housed), lacking, need, more_places))
+        alone = {"room.rpps_per_row": places_for(site, electrical, need)}
+        made = tried.least(alone, "SPACE-RPP", "room.rpps_per_row") if tried else None
+        way = remedy(made, fix="more-places-alone") if made else more_places
+        found.append(_no_place(site, fits, len(panels), len(housed), lacking, need, way))
     elif crossing:
         longest = float(at.length_m.max())
         found.append(

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from capacity import sizes
-from capacity.build import build
+from capacity.build import build, planned
 from capacity.kept import Kept
 from capacity.outputs.report import assumptions as section
+from capacity.sizes import complete
 from capacity.whatif import sensitivity
 from capacity.whatif.sensitivity import Sensitivity
 from inventory.site import Site, load_site, parse_site
@@ -87,7 +87,7 @@ def test_keys_are_ranked_by_their_largest_relative_effect() -> None:
 
 def test_the_plan_of_an_end_is_that_of_a_site_with_the_value() -> None:
     given = base(cooling={"plant": {"chiller_cop": 4.5}})
-    own = sensitivity.measures(sizes.planned(given.site))
+    own = sensitivity.measures(planned(given.site))
     assert own["facility_kw"] - small().base["facility_kw"] == pytest.approx(change(COP, "low", "facility_kw"))
 
 
@@ -156,9 +156,9 @@ def test_the_tornado_draws_the_longest_bar_first_and_nothing_that_does_not_move(
 def test_a_plan_with_kept_results_is_the_plan_without(values: dict[str, Any]) -> None:
     given = base()
     kept = Kept()
-    sizes.planned(given.with_values({}), kept=kept)
-    with_kept = sizes.planned(given.with_values(values), kept=kept.below())
+    planned(given.with_values({}), kept=kept)
+    with_kept = planned(given.with_values(values), kept=kept.below())
     alone = build(with_kept.site)
     assert with_kept.hash == alone.hash
     assert [one.as_dict() for one in with_kept.findings] == [one.as_dict() for one in alone.findings]
-    assert with_kept.site.effective.value == sizes.complete(given.with_values(values)).effective.value
+    assert with_kept.site.effective.value == complete(given.with_values(values)).effective.value
