@@ -136,7 +136,6 @@ WEAK_DOOR = [
             "POWER-VOLTAGE-DROP",
             {"electrical.rack_conductor.r_ohm_km"},
         ),
-        ("lab", ["electrical.transformers.kva=5"], "POWER-ELEMENT", {"electrical.transformers.kva"}),
         ("h100-1000-ib", [], "OS-END-OF-SUPPORT", {"limits.os_eol_min_months.value"}),
     ],
 )
