@@ -195,7 +195,7 @@ def test_a_hall_that_is_too_small_keeps_its_error() -> None:
 
 
 def test_a_site_that_states_all_sizes_is_not_planned_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("capacity.sizes.build", None)
+    monkeypatch.setattr("capacity.sizes.sized", None)
     site = loading.load_site("lab")
     assert complete(site) is site
 
