@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from capacity.model import Plan
 from inventory.catalog.devices import DeviceType
 from network.drivers.errors import same_identifier
 
@@ -258,17 +259,17 @@ INLET, OUTLET = ("Intake", "Ambient"), ("Exhaust",)
 def air(bmc: Said) -> tuple[dict[str, Any], list[str]]:
     """(value, what is wrong) of a server's fans and of the air that comes in and goes out, from its BMC's data (S030)."""
     thermal = bmc["thermal"]
-    fitted = [fan for fan in thermal["fans"] if fan["state"] != "Absent"]
-    still = [fan["name"] for fan in fitted if not (fan["rpm"] or fan["percent"])]
+    fans = fitted(thermal)
+    still = [fan["name"] for fan in fans if not (fan["rpm"] or fan["percent"])]
     ill = [
         f"{fan['name']} is {fan['state'] or 'of no state'}, {fan['health'] or 'no health'}"
-        for fan in fitted
+        for fan in fans
         if (fan["state"], fan["health"]) != ("Enabled", "OK")
     ]
     hot = [f"{one['name']} is {one['health']}" for one in thermal["temperatures"] if one["health"] not in ("", "OK")]
     inlet, outlet = (air_c(thermal, contexts) for contexts in (INLET, OUTLET))
     problems = [
-        *([] if fitted else ["the BMC shows no fan"]),
+        *([] if fans else ["the BMC shows no fan"]),
         *([f"fans that do not turn: {', '.join(still)}"] if still else []),
         *ill,
         *hot,
@@ -283,9 +284,29 @@ def air(bmc: Said) -> tuple[dict[str, Any], list[str]]:
         "inlet_c": inlet,
         "outlet_c": outlet,
         "consumed_w": bmc["power_supplies"]["consumed_w"],
-        "fans": [dict(fan) for fan in fitted],
+        "fans": [dict(fan) for fan in fans],
     }
     return value, problems
+
+
+def most_fans(plan: Plan, bmcs: Mapping[str, Said]) -> dict[str, tuple[str, int]]:
+    """By model, the server whose BMC shows the most fans, and how many: no catalogue has their number (S030).
+
+    bmcs: by server, the data of its BMC; one that was not asked for its fans does not count.
+    """
+    models = dict(zip(plan.devices["name"], plan.devices["model"], strict=True))
+    most: dict[str, tuple[str, int]] = {}
+    for name, bmc in bmcs.items():
+        if bmc.get("thermal") is not None:
+            fans = len(fitted(bmc["thermal"]))
+            if fans > most.get(models[name], ("", -1))[1]:
+                most[models[name]] = (name, fans)
+    return most
+
+
+def fitted(thermal: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The fans that a BMC shows, without those that it calls absent."""
+    return [fan for fan in thermal["fans"] if fan["state"] != "Absent"]
 
 
 def air_c(thermal: Mapping[str, Any], contexts: tuple[str, ...]) -> float | None:

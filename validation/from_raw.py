@@ -204,8 +204,7 @@ def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, A
 
 def _crossed(raw: bytes, subject: str, plan: Plan) -> Again:
     pings = _data(raw, subject)["pings"]
-    lost = [f"no whole answer from {str(ping['device'])[:60]}" for ping in pings if ping["ok"] is not True]
-    return Again(readings.crossed_b(pings), lost)
+    return Again(readings.crossed_b(pings), readings.pings_missing(plan, subject, pings))
 
 
 def _mtu(raw: bytes, subject: str, plan: Plan) -> Again:

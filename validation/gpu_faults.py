@@ -83,7 +83,12 @@ def links(plan: Plan, node: str, data: Data) -> Found:
                 f"{gpu_health.named(gpu)}: generation {gpu['pcie']['generation']} now; read it again under load"
             )
     if not reading["container"]:
-        problems += [] if reading["nics"] else ["no RDMA device on the PCIe bus"]
+        planned = int(((plan.cables["fabric"] == "compute") & (plan.cables["a_device"] == node)).sum())
+        found = len(reading["nics"])
+        if not found:
+            problems.append("no RDMA device on the PCIe bus")
+        elif found < planned:
+            problems.append(f"{found} RDMA devices on the PCIe bus, {planned} cables to the compute fabric")
         problems += [
             f"NIC {name}: x{nic['width']} at {nic['speed']}, can x{nic['max_width']} at {nic['max_speed']}"
             for name, nic in reading["nics"].items()
@@ -136,7 +141,7 @@ def stack(plan: Plan, node: str, data: Data) -> Found:
 def cuda(plan: Plan, node: str, data: Data) -> Found:
     """The driver serves every CUDA version in use, persistence mode is on, power limits are the default ones (S148)."""
     reading, known = data["gpus"], load_stack()
-    problems = messages(plan, node, data, "GPU-DRIVER")
+    problems = messages(plan, node, data, "GPU-DRIVER", *GONE)
     problems += [str(one) for one in known.contradictions({**plan.site.versions, "driver": reading["driver"]})]
     for toolkit in reading["cuda_toolkits"].values():
         problems += [str(one) for one in known.contradictions({"driver": reading["driver"], "cuda": toolkit})]

@@ -16,6 +16,29 @@ from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
 from network.infiniband.wire import FABRIC
 
+MOST_NAMED = 5
+"""Devices of one kind of fault that a sentence names."""
+
+PING_TARGETS = 64
+"""Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
+
+
+def pinged(plan: Plan, node: str) -> list[str]:
+    """The servers that a server pings, in the order of the plan."""
+    others = [name for name in plan.devices.loc[plan.devices["kind"] == "server", "name"] if name != node]
+    return others[:: max(1, len(others) // PING_TARGETS)]
+
+
+def pings_missing(plan: Plan, node: str, pings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong where a server did not ping all that it has to, or one of them did not answer whole."""
+    whole = {ping["device"] for ping in pings if ping["ok"] is True}
+    wanted = pinged(plan, node)
+    lost = [name for name in wanted if name not in whole]
+    if not wanted:
+        return ["there is no other node to ping"]
+    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    return [f"no whole answer from {', '.join(lost[:MOST_NAMED])}{more}"] if lost else []
+
 
 def crossed_b(pings: Iterable[Mapping[str, Any]]) -> int:
     """The smallest payload that came back whole, bytes; 0 where none did."""

@@ -32,7 +32,7 @@ from validation.facts.storage_acts import canary_sha256
 from validation.forms import fields
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, OF_GPUS, Again, computed
-from validation.readings import adapter_cables
+from validation.readings import adapter_cables, pinged
 from validation.register import Item, Register, site_value
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
@@ -390,7 +390,7 @@ def raw_of(item: str, subject: str) -> bytes:
         "S031.measured": {"state": {"power": "On", "boot_progress": "OSRunning"}, "event_log": []},
         "S030.observed": {"power_supplies": {"consumed_w": 8400}, "thermal": THERMAL},
         "S054.applied": {"links": links},
-        "S054.measured": {"pings": [{"device": "peer", "ok": True, "payload_b": 8972}]},
+        "S054.measured": {"pings": whole_pings(plan, subject)},
         "S061.applied": {"version": plan.site.versions.get(plan.site.inband.nos)},
         "S062.measured": {"lldp": neighbours_of(plan, subject)},
         "S088.observed": {"phases": [{"amps": 10}, {"amps": 10}, {"amps": 10}]},
@@ -408,8 +408,15 @@ def recorded() -> dict[str, Any]:
     return found
 
 
+def whole_pings(plan: Plan, node: str, payload_b: int = 8972) -> list[dict[str, Any]]:
+    """What a server says of its pings to the others when all of them answer."""
+    return [{"device": other, "ok": True, "payload_b": payload_b} for other in pinged(plan, node)]
+
+
 THERMAL = {
-    "fans": [{"name": "Fan 1", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"}],
+    "fans": [
+        {"name": f"Fan {n}", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"} for n in range(1, 3)
+    ],
     "temperatures": [
         {"name": "Inlet", "celsius": 24, "context": "Intake", "health": "OK"},
         {"name": "Outlet", "celsius": 38, "context": "Exhaust", "health": "OK"},

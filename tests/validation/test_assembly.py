@@ -287,10 +287,23 @@ def thermal(**changes: Any) -> dict[str, Any]:
     return {"fans": [fan, {**fan, "name": "Fan 2"}], "temperatures": air, **changes}
 
 
-def fans_of(said: dict[str, Any]) -> Outcome:
-    data = {"power_supplies": {"consumed_w": 6000.0}, **said}
-    facts = Facts(bmcs={SERVER: Answer(SERVER, "redfish", data)})
-    return checks.test_fans_turn_and_the_air_leaves_warmer(SERVER, facts)
+def fans_of(said: dict[str, Any], *others: dict[str, Any]) -> Outcome:
+    """What the check says of a server; `others` are what the BMCs of the servers of its model say."""
+    plan, beside = plan_of("lab"), {"power_supplies": {"consumed_w": 6000.0}}
+    names = plan.devices.loc[plan.devices["role"] == "gpu", "name"]
+    bmcs = {name: Answer(name, "redfish", {**beside, **one}) for name, one in zip(names, (said, *others), strict=False)}
+    most = assembly.most_fans(plan, {name: bmc.data for name, bmc in bmcs.items()})
+    return checks.test_fans_turn_and_the_air_leaves_warmer(SERVER, plan, Facts(bmcs=bmcs), most)
+
+
+def test_a_fan_that_a_server_of_the_model_shows_and_this_one_does_not_is_missing():
+    one = {"thermal": thermal(fans=thermal()["fans"][:1])}
+    absent = {"thermal": thermal(fans=[thermal()["fans"][0], {**thermal()["fans"][1], "state": "Absent"}])}
+    for said in (one, absent):
+        outcome = fans_of(said, {"thermal": thermal()})
+        assert not outcome.passed
+        assert "the BMC shows 1 fans, that of gpu002, of the same model, 2" in outcome.detail
+        assert fans_of(said, one).passed
 
 
 def test_turning_fans_and_warmer_exhaust_pass():

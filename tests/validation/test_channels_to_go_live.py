@@ -36,7 +36,7 @@ from network.drivers.switch_agent import CHASSIS, SERIAL, SYS_DESCR, SwitchAgent
 from network.nos.frr.driver import Switch
 from tests.network.drivers import redfish_in_memory
 from tests.network.drivers.test_redfish import RESOURCES
-from tests.validation.bench import public_of, signature, with_key
+from tests.validation.bench import public_of, signature, whole_pings, with_key
 from validation import freeze, gate, plugin, program
 from validation.check import check_of
 from validation.checks import (
@@ -146,7 +146,7 @@ class Metal:
             "identity": {"uuid": self.asset(name, "uuid")},
             "guids": {},
             "pings": [
-                {"device": "peer", "target": "192.0.2.1", "source": "", "payload_b": 8972, "ok": True, "received": 1}
+                {**ping, "target": "192.0.2.1", "source": "", "received": 1} for ping in whole_pings(self.plan, name)
             ],
         }
         if name == "ctl01":

@@ -29,6 +29,7 @@ from inventory.site import Site
 from inventory.site.sections.acceptance import AttestRole
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
+from tests.plans import plan_of
 from tests.validation.bench import (
     ASSETS,
     CHECK_FILE,
@@ -51,6 +52,7 @@ from tests.validation.bench import (
     proven,
     public_of,
     signature,
+    whole_pings,
 )
 from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
 from validation import attest, freeze, gate
@@ -1014,7 +1016,7 @@ def test_the_load_keeps_no_results_in_a_folder_that_waits_for_it(tmp_path: Path,
 
 def pinged(device: str, payload_b: int) -> bytes:
     """The raw output of S054.measured."""
-    return answer({"pings": [{"device": "peer", "ok": True, "payload_b": payload_b}]}, device)
+    return answer({"pings": whole_pings(plan_of("lab"), device, payload_b)}, device)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY
 from validation.facts import probes as acts
 from validation.facts import telemetry
-from validation.facts.gather import GPU_PYTHON, OOB_PROBES, PING_TARGETS, address_book, address_of, gather, gpus, probes
+from validation.facts.gather import GPU_PYTHON, OOB_PROBES, address_book, address_of, gather, gpus, probes
 from validation.facts.probes import Logins
+from validation.readings import PING_TARGETS
 
 GATHER = sys.modules[gather.__module__]
 """The module: validation.facts has a function of its name."""

@@ -169,6 +169,18 @@ def test_a_pcie_link_that_a_gpu_does_not_tell_is_not_judged_and_the_others_are(p
     assert "x8" in outcome.detail
 
 
+def test_fewer_rdma_devices_than_cables_to_the_compute_fabric_fail(plan: Plan, facts: Facts) -> None:
+    """A NIC that is gone from the bus has no row that could be narrow."""
+    x16 = {"width": "16", "max_width": "16", "speed": "32.0 GT/s PCIe", "max_speed": "32.0 GT/s PCIe"}
+    reading = facts.nodes[NODE].data["gpus"]
+    reading |= {"container": "", "nics": {f"mlx5_{n}": x16 for n in range(8)}}
+    assert links_check(NODE, plan, facts).passed
+    del reading["nics"]["mlx5_3"]
+    outcome = links_check(NODE, plan, facts)
+    assert not outcome.passed
+    assert "7 RDMA devices on the PCIe bus, 8 cables to the compute fabric" in outcome.detail
+
+
 def test_a_counted_pcie_error_still_fails(plan: Plan, facts: Facts) -> None:
     gpu_of(facts)["pcie"] |= {"correctable": None, "fatal": 1}
     outcome = installed_check(NODE, plan, facts)

@@ -5,7 +5,8 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from inventory.paths import repo_root
 from inventory.site import Site
 from inventory.site.sections.acceptance import Limit
 from tests.plans import plan_of
-from tests.validation.bench import TRAINED, answer, kept_by, numbers, raw_of, swept
+from tests.validation.bench import TRAINED, answer, kept_by, numbers, raw_of, swept, whole_pings
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, RANK
 from validation.evidence import Record
 from validation.evidence.record import raw_path
@@ -158,14 +159,16 @@ def unlike_raw(plan: Plan, record: Record, raw: bytes) -> str | None:
     return found if isinstance(found, str) else unlike(record, found)
 
 
-def pings(*sizes: int, ok: bool = True) -> dict[str, Any]:
-    return {"pings": [{"device": f"n{size}", "ok": ok, "payload_b": size} for size in sizes]}
+def pings(payload_b: int, last: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """What gpu001 says of its pings; `last` replaces values of the last of them."""
+    *others, final = whole_pings(plan_of("lab"), "gpu001", payload_b)
+    return {"pings": [*others, {**final, **last}]}
 
 
 RAW = [
-    ("S054.measured", 8972, answer(pings(8972, 8973)), None),
-    ("S054.measured", 8972, answer(pings(1472, 8972)), "it says 8972, its raw output gives 1472"),
-    ("S054.measured", 8972, answer(pings(8972, ok=False)), "its raw output shows: no whole answer from n8972"),
+    ("S054.measured", 8972, answer(pings(8973, {"payload_b": 8972})), None),
+    ("S054.measured", 8972, answer(pings(8972, {"payload_b": 1472})), "it says 8972, its raw output gives 1472"),
+    ("S054.measured", 8972, answer(pings(8972, {"ok": False})), "its raw output shows: no whole answer from mgm01"),
     ("S054.measured", 8972, answer(pings(8972), "gpu002"), "it is the answer of gpu002"),
     ("S054.measured", 8972, answer({}), "cannot be computed from its raw output (KeyError"),
     ("S054.measured", 8972, b"", "cannot be computed from its raw output (JSONDecodeError"),
@@ -226,6 +229,8 @@ def subject_of(item: str) -> str:
     """A subject of an item on the lab."""
     plan = plan_of("lab")
     of_racks, of_switches = ("S086.observed", "S171.observed"), ("S061.applied", "S062.measured")
+    if item == "S088.observed":
+        return str(plan.circuits["pdu"].iloc[0])
     switches = plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "inband"), "name"]
     return plan.racks["name"].iloc[0] if item in of_racks else switches.iloc[0] if item in of_switches else "gpu001"
 
@@ -372,3 +377,61 @@ def test_a_sweep_of_other_ranks_or_with_wrong_results_shows_it(plan: Plan) -> No
     found = computed("S066.measured", "lab", plan, side_by_side({one: kept_by(two) for one, two in files.items()}))
     assert isinstance(found, Again)
     assert found.problems == ["rank 1 on gpu002: 1 wrong results, first all_reduce float32 1048576 B (whole)"]
+
+
+# -- rows that are no longer there -------------------------------------------------------------------------------------
+MATTERS_NOT = {
+    "/data/gpus/devices/[]/clocks/reasons/[]": "what slows a clock now: a GPU at its best clock has none",
+    "/data/storage/server/clients/[]": "which clients are connected at that moment is not planned",
+    "/data/thermal/fans/[]": "no catalogue says how many fans a model has; the check compares servers of one model",
+}
+"""Rows that a raw output can lose and pass, and why nothing says that they have to be there."""
+
+
+def put_in(put: Callable[[Any], Any], whole: Any, at: Any, new: Any) -> Any:
+    """The raw output with another value at a place of one of its lists or tables."""
+    return put([*whole[:at], new, *whole[at + 1 :]] if isinstance(whole, list) else {**whole, at: new})
+
+
+def rows_that_matter_not(
+    passes: Callable[[Any], bool], whole: Any, put: Callable[[Any], Any], at: str = ""
+) -> Iterator[str]:
+    """Places of rows that can go without that the raw output fails. A part that can go as a whole is not read for the item:
+    nothing below it counts.
+
+    passes: whether the item passes with a raw output. put: makes the raw output from what stands at this place.
+    """
+    if isinstance(whole, list):
+        for n, row in enumerate(whole):
+            others = [*whole[:n], *whole[n + 1 :]]
+            if passes(put(others)):
+                yield f"{at}/[]"
+            yield from rows_that_matter_not(passes, row, partial(put_in, put, whole, n), f"{at}/[]")
+    elif isinstance(whole, dict):
+        for key, part in whole.items():
+            if not passes(put({name: one for name, one in whole.items() if name != key})):
+                yield from rows_that_matter_not(passes, part, partial(put_in, put, whole, key), f"{at}/{key}")
+
+
+OF_LINES = {"S086.observed", "S171.observed", "S143.applied"}
+"""Raw outputs that are no single JSON: answers of PDUs one after the other, and what ansible-playbook prints."""
+
+
+@pytest.mark.parametrize("item", sorted(set(OF_RECORDS) - TRAINED - OF_LINES))
+def test_a_raw_output_without_one_of_its_rows_does_not_pass(
+    register: Register, record: MakeRecord, plan: Plan, item: str
+) -> None:
+    """A person with the collector's key deletes the row that fails, and signs what the rest gives."""
+    subject, judged = subject_of(item), register.items[item]
+
+    def passes(raw: Any) -> bool:
+        found = computed(item, subject, plan, json.dumps(raw).encode())
+        if not isinstance(found, Again) or found.problems:
+            return False
+        said = {"limit": 1.0, "limit_source": "plan", **numbers(judged, plan.site), "value": found.value}
+        said |= {} if found.limit is None else {"limit": found.limit}
+        return fault(judged, record(item, subject, **said), plan.site) is None
+
+    whole = json.loads(raw_of(item, subject))
+    assert passes(whole)
+    assert set(rows_that_matter_not(passes, whole, lambda new: new)) <= set(MATTERS_NOT)

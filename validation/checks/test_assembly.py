@@ -132,8 +132,15 @@ def test_gpu_cards_have_their_full_power(subject: str, plan: Plan, facts: Facts)
     return outcome(node, found.problems, found.value, good, limit)
 
 
+@pytest.fixture(scope="session")
+def most_fans(plan: Plan, facts: Facts) -> Mapping[str, tuple[str, int]]:
+    return assembly.most_fans(plan, {name: bmc.data for name, bmc in facts.bmcs.items() if not bmc.error})
+
+
 @check("S030.observed", inputs=("frame.devices", "assets", "site.credentials"))
-def test_fans_turn_and_the_air_leaves_warmer(subject: str, facts: Facts) -> Outcome:
+def test_fans_turn_and_the_air_leaves_warmer(
+    subject: str, plan: Plan, facts: Facts, most_fans: Mapping[str, tuple[str, int]]
+) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
@@ -142,6 +149,9 @@ def test_fans_turn_and_the_air_leaves_warmer(subject: str, facts: Facts) -> Outc
         why = bmc.data.get("thermal_unread", "it was not asked for fans and temperatures")
         return Outcome(False, None, why, identities=bmc.identities, raw=bmc.raw)
     value, problems = assembly.air(bmc.data)
+    shown = len(value["fans"])
+    other, most = most_fans[str(plan.devices.set_index("name").at[subject, "model"])]
+    problems += [f"the BMC shows {shown} fans, that of {other}, of the same model, {most}"] if shown < most else []
     inlet, outlet = value["inlet_c"], value["outlet_c"]
     detail = (
         "; ".join(problems) or f"{len(value['fans'])} fans turn, air comes in at {inlet:g} C and leaves at {outlet:g} C"

@@ -83,7 +83,7 @@ def test_listed_gpus_are_installed(subject: str, plan: Plan, facts: Facts) -> Ou
     return outcome(node, found.problems, found.value, good, limit)
 
 
-@check("S029.measured", inputs=("site.gpu", "frame.devices", "gpus", "site.versions"))
+@check("S029.measured", inputs=("site.gpu", "frame.cables", "frame.devices", "gpus", "site.versions"))
 def test_pcie_links_of_gpus_and_nics_have_full_width(subject: str, plan: Plan, facts: Facts) -> Outcome:
     """A link that runs below its best is a problem, also when idleness may explain it: the step asks for a reading under
     load, so it is repeated beside the burn-in. A container has no PCIe bus of its own; its NICs are not judged."""

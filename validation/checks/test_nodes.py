@@ -240,17 +240,17 @@ def test_every_inband_port_has_jumbo_frames(subject: str, plan: Plan, facts: Fac
     )
 
 
-@check("S054.measured", inputs=("site.inband", "site.limits", "frame.cables", "assets", "site.versions"))
+@check(
+    "S054.measured",
+    inputs=("site.inband", "site.limits", "frame.cables", "frame.devices", "assets", "site.versions"),
+)
 def test_jumbo_frames_cross_unfragmented(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
     pings = node.data["pings"]
-    lost = [ping["device"] for ping in pings if not ping["ok"]]
     limit = site_limit(plan.site, "df_ping_payload_b")
-    problems = [f"no whole answer from {', '.join(lost)}"] if lost else []
-    if not pings:
-        problems.append("there is no other node to ping")
+    problems = readings.pings_missing(plan, subject, pings)
     crossed = readings.crossed_b(pings)
     good = f"{len(pings)} nodes answer {crossed} B with DF set"
     return node_outcome(node, problems, crossed, good, unit="B", limit=limit)

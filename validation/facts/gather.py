@@ -44,6 +44,7 @@ from network.nos.frr.driver import Switch
 from network.push import Target as PushTarget
 from network.push import compute_targets
 from network.render import switches, whole
+from validation import readings
 from validation.check import site_limit
 from validation.evidence import Identity
 from validation.evidence.channels import NAMESPACE, challenge
@@ -64,8 +65,6 @@ OOB_PROBE_BUDGET_S = 2.0
 """A TCP connect that nobody answers within two seconds on a local network counts as cut off."""
 OOB_PROBES = 8
 """Devices of each kind that every node tries to reach: enough to notice a missing filter, few enough for 1,000 nodes."""
-PING_TARGETS = 64
-"""Other nodes that a node pings; on larger sites every n-th, so that all leaf pairs are still covered."""
 
 WAVES = (("pdus", "bmcs", "agents"), ("switches", "roce_switches", "nodes", "subnets", "telemetry"))
 """Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
@@ -369,16 +368,14 @@ def _agents(plan: Plan, book: AddressBook) -> list[Target]:
 
 
 def probes(plan: Plan, node: str, book: AddressBook) -> dict[str, Any]:
-    """What a node is asked to try: DF pings to every other node over the in-band network, and connections to the
+    """What a node is asked to try: DF pings to other nodes over the in-band network, and connections to the
     out-of-band network, which must all fail."""
     payload_b = int(site_limit(plan.site, "df_ping_payload_b").value)
     own = _address(book, node, "loopback")
-    others = [other for other in _servers(plan) if other != node]
-    spread = max(1, len(others) // PING_TARGETS)
     return {
         "pings": [
             {"device": other, "target": _address(book, other, "loopback"), "source": own, "payload_b": payload_b}
-            for other in others[::spread]
+            for other in readings.pinged(plan, node)
         ],
         "connects": [
             {
