@@ -31,8 +31,6 @@ from inventory.delivered.assets import AssetError, load_assets
 from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError
 from validation.evidence.store import IntegrityError
-from validation.gate import counted_waivers
-from validation.waive import unwaived_errors
 
 LAYERS = ("power", "network", "nodes", "installations", "subnet")
 
@@ -92,6 +90,9 @@ def refuse(plan: Plan, now: datetime) -> None:
     """
     if not any(finding.severity == "error" for finding in plan.findings):
         return
+    from validation.gate import counted_waivers
+    from validation.waive import unwaived_errors
+
     waivers = counted_waivers(plan.site, None, now, rehearsal=plan.site.example)
     blocking = unwaived_errors(plan.findings, waivers, now)
     if blocking:

@@ -5,7 +5,7 @@
 The id is SITE/KEY: name or path of the site, and the resource's key (rack, switch or host).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -47,10 +47,6 @@ def _images(plan: Plan, assets: pd.DataFrame, reference: str) -> dict[str, Data]
         return rack_images(plan, assets, reference, var_dir(plan.site.name) / IMAGES)[0]
     except (BootError, ImageError, OSError) as error:
         raise RefusedError(str(error)) from None
-
-
-Planned = Callable[[str, str], Data]
-"""(token, SITE/KEY) -> inputs; RefusedError when there is no such resource."""
 
 
 def planned(token: str, identifier: str) -> Data:

@@ -1,6 +1,7 @@
 """The provider: Pulumi's verbs onto the resource types of this package."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
@@ -9,13 +10,15 @@ from pulumi.provider.experimental import provider as sdk
 from pulumi.runtime.rpc import UNKNOWN
 
 from infra.provider.diff import Difference, differences
-from infra.provider.planned import Planned
 from infra.provider.resource import Applied, Data, RefusedError, ResourceType
 from infra.provider.server import PartialFailure
 from infra.provider.values import plain_map, wrap_map
 from network.drivers.errors import DeviceError
 
 Answer = TypeVar("Answer")
+
+Planned = Callable[[str, str], Data]
+"""(token, SITE/KEY) -> inputs; RefusedError when there is no such resource."""
 
 KINDS = {"add": sdk.PropertyDiffKind.ADD, "delete": sdk.PropertyDiffKind.DELETE, "update": sdk.PropertyDiffKind.UPDATE}
 
@@ -30,10 +33,14 @@ class Log(Protocol):
 
 
 class Bringup(sdk.Provider):
-    """Dispatches on the resource's type; all device work runs in threads."""
+    """Dispatches on the resource's type; all device work runs in threads.
 
-    def __init__(self, types: Mapping[str, ResourceType], log: Log, planned: Planned) -> None:
-        self._types, self._log, self._planned = types, log, planned
+    `types` is called at the first request about a resource: the engine starts a second process of the provider in each
+    run, only to compare its configuration, and that one needs neither pandas nor a driver.
+    """
+
+    def __init__(self, types: Callable[[], Mapping[str, ResourceType]], log: Log, planned: Planned) -> None:
+        self._types, self._log, self._planned = functools.cache(types), log, planned
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resource")
 
     async def configure(self, request: sdk.ConfigureRequest) -> sdk.ConfigureResponse:
@@ -120,9 +127,10 @@ class Bringup(sdk.Provider):
     def _type(self, qualified: str) -> ResourceType:
         """The resource type of a request; the SDK passes the types of the parents along: `Parent$Type`."""
         token = qualified.rpartition("$")[2]
-        if token not in self._types:
-            raise RefusedError(f"no resource type {token}; there are {', '.join(sorted(self._types))}")
-        return self._types[token]
+        types = self._types()
+        if token not in types:
+            raise RefusedError(f"no resource type {token}; there are {', '.join(sorted(types))}")
+        return types[token]
 
 
 def inputs_of(kind: ResourceType, state: Data) -> Data:

@@ -11,7 +11,7 @@ import pytest
 
 import infra.__main__ as program
 from infra.boot.built import IMAGES
-from infra.provider.__main__ import resource_types
+from infra.provider.resource_types import resource_types
 from inventory.findings import Finding
 from inventory.paths import repo_root, site_dir
 from tests.capacity.services.boot.cases import IMAGE, image

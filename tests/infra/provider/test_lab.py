@@ -20,9 +20,9 @@ from infra import lab
 from infra.env import environment
 from infra.lab.paths import LabPaths
 from infra.lab.up import up
-from infra.provider.__main__ import resource_types
 from infra.provider.planned import inputs_by_key
 from infra.provider.provider import input_differences
+from infra.provider.resource_types import resource_types
 from infra.stack import powered_on_dir, start_over
 from inventory.paths import repo_root
 from inventory.site import load_site

@@ -24,3 +24,15 @@ def test_the_provider_ends_when_its_engine_is_gone():
         finally:
             process.kill()
             process.wait()
+
+
+def test_a_process_that_only_compares_its_configuration_loads_neither_pandas_nor_drivers():
+    """The engine starts a second one in each run, and the program waits for it."""
+    code = (
+        "import sys, infra.provider.__main__\n"
+        "print([one for one in sys.modules if one in ('pandas', 'paramiko', 'sushy', 'capacity.build')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo_root(), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"

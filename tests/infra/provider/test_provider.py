@@ -71,7 +71,7 @@ def log():
 
 @pytest.fixture
 def provider(lamp, log):
-    return Bringup({lamp.token: lamp}, log, planned)
+    return Bringup(lambda: {lamp.token: lamp}, log, planned)
 
 
 def planned(token, identifier):
