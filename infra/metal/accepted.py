@@ -26,6 +26,7 @@ VARIABLES = {
     "bringup_nvidia": {"packages": {}, "repositories": []},
     "slurm_health_mounts": [],
     "slurm_slurmd_timeout_s": 300,
+    "slurm_health_interval_s": 30,
     "slurm_registered_budget_s": 300,
 }
 PLAYBOOK_S = 2400.0

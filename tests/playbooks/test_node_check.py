@@ -20,6 +20,11 @@ CONFIG = {
     "nvml_python": "/nonexistent",
     "part_budget_s": 1,
 }
+TRACKING = "0A4D010F,10.77.1.15,12,1763742000.1,{offset_s},-0.000002,0.000003985,-1,0,0,0,0,64.2,{leap}"
+UNSYNCHRONISED = (
+    "00000000,,0,0.000000000,0.000000000,0.000000000,0.000000000,0.000,0.000,0.000,1.0,1.0,0.0,Not synchronised"
+)
+"""chronyd 4.3 before its first source is selected."""
 
 
 @pytest.mark.parametrize(
@@ -134,13 +139,15 @@ def test_a_full_disk_is_named():
 @pytest.mark.parametrize(
     ("ended", "problem"),
     [
-        ((0, "A,b,3,0.0,-0.25,0", ""), ""),
-        ((0, "A,b,3,0.0,-2.5,0", ""), "clock is off by 2.500 s, more than 1.0 s"),
+        ((0, TRACKING.format(offset_s="-0.25", leap="Normal"), ""), ""),
+        ((0, TRACKING.format(offset_s="0.25", leap="Insert second"), ""), ""),
+        ((0, TRACKING.format(offset_s="-2.5", leap="Normal"), ""), "clock is off by 2.500 s, more than 1.0 s"),
+        ((0, UNSYNCHRONISED, ""), "clock is not synchronised"),
         ((1, "506 Cannot talk to daemon", ""), "chrony does not answer: 506 Cannot talk to daemon"),
         ((None, "", ""), "chrony does not answer: no end"),
     ],
 )
-def test_the_clock_is_judged_by_its_offset(monkeypatch, ended, problem: str):
+def test_the_clock_is_judged_by_leap_status_and_offset(monkeypatch, ended, problem: str):
     monkeypatch.setattr(check, "run", lambda *_: check.Ended(*ended))
     assert check.clock(CONFIG) == problem
 

@@ -130,7 +130,10 @@ def clock(config: dict[str, Any]) -> str:
     seen = run(["chronyc", "-n", "-c", "tracking"], config["part_budget_s"])
     if seen.status != 0:
         return f"chrony does not answer: {seen.out or seen.err or 'no end'}"
-    offset_s = abs(float(seen.out.split(",")[4]))
+    cells = seen.out.split(",")  # chronyc(1): without a time source the offset is 0, and only the leap status tells
+    if cells[13] == "Not synchronised":
+        return "clock is not synchronised"
+    offset_s = abs(float(cells[4]))
     limit_s = config["clock_offset_max_s"]
     return "" if offset_s <= limit_s else f"clock is off by {offset_s:.3f} s, more than {limit_s} s"
 
