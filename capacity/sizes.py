@@ -222,7 +222,7 @@ def _asked(
         if panel_places in group and last >= RATINGS and "circuit_loads" in built:
             ends = built["circuit_ends"]
             use_of = dict(zip(ends["name"], ends["use"], strict=True))
-            more |= _circuits(site, built["circuit_loads"].assign(worst_phase_a=0.0), use_of, findings)
+            more |= _circuits(site, built["circuit_loads"], use_of, findings)
         if supplied in group:
             more |= _circuits(site, built["supply_loads"].circuits, built["rack_power"].use_of, findings)
             more |= _store(site, findings)

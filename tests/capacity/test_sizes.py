@@ -13,6 +13,7 @@ from capacity import stages
 from capacity.build import build
 from capacity.kept import Kept
 from capacity.model import Plan
+from capacity.power.rack import breakers
 from capacity.sizes import complete, first_rung, load_site
 from inventory.catalog import Catalog
 from inventory.delivered.assets import load_assets
@@ -341,3 +342,15 @@ def test_circuits_of_switches_are_as_large_as_their_load_before_a_supply_is_plan
 )
 def test_circuits_and_pdus_that_the_file_states_are_kept(power: str, network: tuple[int, str]) -> None:
     assert circuits_of(f"power: {power}\n")[1] == network
+
+
+def test_circuits_whose_lines_nobody_looked_at_are_sized_by_their_load_alone() -> None:
+    """And no line current is made up for them."""
+    site = complete(parse_site(text_of("h100")))
+    built: stages.Built = {"assets": load_assets(site), "baseline": None, "trials": None}
+    for stage in (stages.fabric, stages.storage, stages.devices, stages.places, sized.panel_places):
+        built = {**built, **stage(site, site.catalog, built)[0]}
+    loads = built["circuit_loads"]
+    needed_a = breakers.least_a(site, loads)
+    assert "worst_phase_a" not in loads
+    assert 0 < needed_a < breakers.least_a(site, loads.assign(worst_phase_a=needed_a + 1))

@@ -134,9 +134,14 @@ def check(
 
 
 def _needed_a(site: Site, circuits: pd.DataFrame) -> pd.Series:
-    """Rating that the breaker of each circuit needs for its whole load and its fullest line in the worst state, amperes."""
+    """Rating that the breaker of each circuit needs for its whole load and its fullest line in the worst state, amperes.
+
+    By its whole load alone where lines were not looked at (`budget.circuit_loads`): their column is missing then.
+    """
     usable = np.maximum(circuits["usable_kw"].to_numpy(dtype=np.float64), 1e-9)
     by_kw = circuits["breaker_a"] * circuits["worst_kw"] / usable
+    if "worst_phase_a" not in circuits:
+        return by_kw
     return np.maximum(by_kw, circuits["worst_phase_a"] / site.power.derating)
 
 
