@@ -12,8 +12,12 @@ Out, in the folder of the role:
 
 The same packages give the same hash: files are no newer than EPOCH, UUIDs follow from the role. Programs and modules come from
 the image itself. No host key, machine id or password is in it. Needs root and the programs of TOOLS.
+
+image.json also names the recipe that the image was made by (`recipe`): an image of another recipe is not reused.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -24,15 +28,17 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from capacity.services.boot.disks import BIOS_MIB
 from infra.boot.initramfs import CONSOLE, Entry, File, Link, archive
+from inventory.debian import upstream
 from inventory.paths import repo_root, write_file
 from inventory.site import Site
 from inventory.yaml_data import read_data
@@ -41,6 +47,7 @@ HERE = Path(__file__).parent
 IMAGES_FILE = HERE / "images.yaml"
 EPOCH = 1767225600
 """2026-01-01 UTC: files that are newer get this time, so that the day of building does not change the image."""
+SCRATCH = ".build-"
 MIB = 2**20
 SECTOR = 512
 FIRST_LBA = 2048
@@ -59,6 +66,13 @@ TOOLS = {
 }
 """Program -> Debian package."""
 BUILD_LIMIT_S = 3600.0
+QUERY_LIMIT_S = 60.0
+"""For a program of the image to answer: ldd, modprobe."""
+RECIPE_FILES = ("image.py", "initramfs.py", "deploy.sh", "udhcpc.script")
+"""What makes an image of the packages, beside what `System` says."""
+PINS = repo_root() / "playbooks/roles/base/templates/pins.j2"
+PINS_FILE = "/etc/apt/preferences.d/bringup.pref"
+"""The role `base` writes it on nodes from the same template."""
 STORAGE_KIND = "{{ bringup_storage.kind }}"
 """How playbooks/group_vars name the site's shared storage."""
 Progress = Callable[[str], None]
@@ -112,7 +126,7 @@ class ImageBuildError(Exception):
 
 @dataclass(frozen=True)
 class System:
-    """What an image is made of: a row of images.yaml, chosen by operating system and role."""
+    """What an image is made of: a row of images.yaml, chosen by operating system and role. `pins`: package and upstream version."""
 
     role: str
     suite: str
@@ -122,11 +136,26 @@ class System:
     modules: tuple[str, ...]
     arguments: str
     waiting: tuple[str, ...] = ()
+    pins: tuple[tuple[str, str], ...] = ()
 
     @property
     def root_uuid(self) -> str:
         """UUID of the root file system: the same for every image of a role."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"bringup:image:{self.suite}:{self.role}"))
+
+
+def pins(site: Site) -> dict[str, str]:
+    """Upstream version by package, from `versions` of the site file: those that playbooks/site.yml pins on its nodes."""
+    listed = read_data(repo_root() / "playbooks" / "packages.yaml")
+    by_component = listed["pinned_by"] | (
+        listed["schedmd"]["pinned_by"] if site.scheduler.packages == "schedmd" else {}
+    )
+    return {
+        package: site.versions[component]
+        for component, packages in by_component.items()
+        if component in site.versions
+        for package in packages
+    }
 
 
 def configured(site: Site, role: str) -> tuple[str, ...]:
@@ -150,11 +179,17 @@ def configured(site: Site, role: str) -> tuple[str, ...]:
 
 
 def system(
-    os_key: str, role: str, *, virtual: bool = False, sources: Sequence[str] = (), more: Iterable[str] = ()
+    os_key: str,
+    role: str,
+    *,
+    virtual: bool = False,
+    sources: Sequence[str] = (),
+    more: Iterable[str] = (),
+    pinned: Mapping[str, str] | None = None,
 ) -> System:
     """The row for an operating system ('debian-12') and a role. `virtual`: the kernel for virtual machines, which is smaller.
     `sources`: lines of sources.list that replace the distribution's (a mirror, or a snapshot, which makes builds repeatable).
-    `more`: packages beside the row's (`configured`).
+    `more`: packages beside the row's (`configured`). `pinned`: upstream version by package (`pins`).
     """
     said = read_data(IMAGES_FILE)
     if os_key not in said["systems"]:
@@ -172,7 +207,30 @@ def system(
         modules=tuple(said["modules"]),
         arguments=said["arguments_virtual"] if virtual else "",
         waiting=tuple(said["waiting_units"]),
+        pins=tuple(sorted((pinned or {}).items())),
     )
+
+
+def recipe(of: System) -> str:
+    """SHA-256 of all that an image is made by, but for what the archive has on the day: packages and pins, sources, settings, and
+    the programs that build and write it.
+    """
+    digest = hashlib.sha256(json.dumps(asdict(of), sort_keys=True).encode())
+    for path in (*(HERE / name for name in RECIPE_FILES), PINS):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def is_current(of: System, folder: Path) -> bool:
+    """Whether the folder has a whole image of this recipe: each part is there, with the size that image.json says."""
+    try:
+        said = json.loads((folder / "image.json").read_text(encoding="utf-8"))
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        return said["recipe"] == recipe(of) and all(
+            sizes.get(part["file"]) == part["file_size"] for part in said["parts"].values()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def missing_tools() -> list[str]:
@@ -181,13 +239,22 @@ def missing_tools() -> list[str]:
 
 
 def build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress) -> dict[str, Any]:
-    """Build an image into `folder` and return what image.json says. An earlier image stays until the new one is whole."""
+    """Build an image into `folder` and return what image.json says. An earlier image stays until the new one is whole; image.json
+    is there only while the other files are those that it describes.
+    """
     if lacking := missing_tools():
         raise ImageBuildError(f"missing: apt-get install {' '.join(lacking)}")
     if os.geteuid() != 0:
         raise ImageBuildError("building an image needs root: it makes the files of a whole system")
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
+    try:
+        return _build(of, folder, signer, say)
+    except OSError as error:
+        raise ImageBuildError(f"no image was built in {folder}: {error}; the same command begins anew") from None
+
+
+def _build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress) -> dict[str, Any]:
+    with alone_in(folder), tempfile.TemporaryDirectory(dir=folder, prefix=SCRATCH) as scratch:
         work = Path(scratch)
         tree, out = work / "tree", work / "out"
         tree.mkdir()
@@ -195,7 +262,10 @@ def build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress) 
         say(f"packages of {of.suite}: {of.sources[0]}")
         bootstrap(of, work / "root.tar")
         run(["tar", "--extract", "--file", work / "root.tar", "--directory", tree, "--numeric-owner", "--xattrs"])
+        (work / "root.tar").unlink()
         packages = installed(tree)
+        if faults := not_pinned(of, packages):
+            raise ImageBuildError("; ".join(faults))
         kernel, release = newest_kernel(tree)
         say(f"root file system with {len(packages)} packages, kernel {release}")
         root_file_system(of, tree, out / "root.img")
@@ -209,13 +279,39 @@ def build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress) 
         described = describe(of, out, packages)
         for name in ("root.img", "esp.img"):
             run(["zstd", "-q", "-10", "--rm", "-T0", out / name])
+        for part in described["parts"].values():
+            part["file_size"] = (out / part["file"]).stat().st_size
         text = json.dumps(described, indent=1) + "\n"
         write_file(out / "sbom.cdx.json", json.dumps(sbom(described, packages), indent=1) + "\n")
+        (folder / "image.json").unlink(missing_ok=True)
         for path in sorted(out.iterdir()):
             path.replace(folder / path.name)
         sign(folder, text, signer)
         write_file(folder / "image.json", text)
     return described
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """One build in a folder at a time. What a killed one left in it is removed first."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ImageBuildError(f"another build works in {folder}: wait for its end, then the same command") from None
+        for left in folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left)
+        yield
+
+
+def not_pinned(of: System, packages: Mapping[str, str]) -> list[str]:
+    """What was installed in another version than the pinned one: apt takes what there is where no source has the pin."""
+    return [
+        f"{package}: the site pins version {version}, {', '.join(of.sources)} gave {packages[package]}. Fix: pin under `versions` "
+        "of the site file what the sources have, or name a source that has it (--source)"
+        for package, version in of.pins
+        if package in packages and upstream(packages[package]) != version
+    ]
 
 
 def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, Any]:
@@ -238,6 +334,7 @@ def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, An
     return {
         "schema_version": 1,
         "role": of.role,
+        "recipe": recipe(of),
         "version": version,
         "suite": of.suite,
         "sources": list(of.sources),
@@ -284,7 +381,17 @@ def bootstrap(of: System, tar: Path) -> None:
         argv.append(f"--include={','.join(of.packages)}")
         argv += [f"--dpkgopt=path-exclude={path}" for path in NOT_KEPT] + [f"--dpkgopt=path-include={p}" for p in KEPT]
         argv += [f"--customize-hook={command}" for command in commands]
+        if of.pins:
+            source = Path(scratch) / "pins"
+            source.write_text(preferences(of))
+            argv.append(f'--setup-hook=install -D -m 644 {source} "$1{PINS_FILE}"')
         run([*argv, of.suite, tar, *of.sources])
+
+
+def preferences(of: System) -> str:
+    """The pins as apt reads them."""
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(PINS.read_text(encoding="utf-8")).render(base_pins=dict(of.pins))
 
 
 def installed(tree: Path) -> dict[str, str]:
@@ -406,14 +513,11 @@ def deploy_initramfs(of: System, tree: Path, release: str) -> bytes:
     loaded, files = modules(tree, release, of.modules)
     entries |= {path: File((tree / path).read_bytes()) for path in files}
     entries["etc/modules.list"] = File(("\n".join(loaded) + "\n").encode())
-    packed = subprocess.run(
-        ["zstd", "-q", "-15", "-T1", "-c"],
-        input=archive(entries),
-        capture_output=True,
-        check=True,
-        timeout=BUILD_LIMIT_S,
-    )
-    return packed.stdout
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / "initrd"
+        made.write_bytes(archive(entries))
+        run(["zstd", "-q", "-15", "-T1", made])
+        return made.with_name("initrd.zst").read_bytes()
 
 
 def inside(tree: Path, path: str) -> Path:
@@ -436,14 +540,7 @@ def inside(tree: Path, path: str) -> Path:
 
 def libraries(tree: Path, program: str) -> list[str]:
     """Shared libraries that a program of the tree needs, by absolute path within it."""
-    done = subprocess.run(
-        ["chroot", tree, "ldd", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+    done = ended(["chroot", tree, "ldd", program], QUERY_LIMIT_S)
     return re.findall(r"(?:=> |^\s)(/\S+) \(0x", done.stdout, flags=re.MULTILINE)  # a static one has none
 
 
@@ -455,14 +552,8 @@ def modules(tree: Path, release: str, wanted: Iterable[str]) -> tuple[list[str],
         {f"{folder}/{index}" for index in ("modules.dep", "modules.alias", "modules.builtin", "modules.softdep")},
     )
     for name in wanted:
-        done = subprocess.run(
-            ["chroot", tree, "modprobe", "--set-version", release, "--show-depends", name],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            stdin=subprocess.DEVNULL,
-        )
+        asked: list[str | Path] = ["chroot", tree, "modprobe", "--set-version", release, "--show-depends", name]
+        done = ended(asked, QUERY_LIMIT_S)
         if done.returncode == 0:
             loaded.append(name)
             files |= set(_module_files(done.stdout, folder))
@@ -504,17 +595,33 @@ def sbom(described: Mapping[str, Any], packages: Mapping[str, str]) -> dict[str,
 def run(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
     """Standard output of a program; ImageBuildError with its last words when it fails."""
     environment = dict(env or os.environ) | {"SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
-        list(map(str, argv)),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        timeout=BUILD_LIMIT_S,
-    )
+    done = ended(argv, BUILD_LIMIT_S, environment)
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
         raise ImageBuildError(f"{argv[0]} failed with exit status {done.returncode}:\n{tail}")
     return done.stdout
+
+
+def ended(
+    argv: Sequence[str | Path], limit_s: float, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """A program that has ended; ImageBuildError for one that does not within limit_s, or cannot be started."""
+    words = list(map(str, argv))
+    try:
+        return subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            timeout=limit_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise ImageBuildError(
+            f"{' '.join(words[:4])} did not end within {limit_s:g} s: look at the load of this machine and at what the sources "
+            "answer, then the same command"
+        ) from None
+    except OSError as error:
+        raise ImageBuildError(f"{words[0]} cannot be run: {error}") from None

@@ -45,7 +45,14 @@ def run_build(arguments: argparse.Namespace) -> int:
 
     site = load_site(arguments.site)
     more = image.configured(site, arguments.role)
-    of = image.system(site.os.key, arguments.role, virtual=arguments.virtual, sources=arguments.sources, more=more)
+    of = image.system(
+        site.os.key,
+        arguments.role,
+        virtual=arguments.virtual,
+        sources=arguments.sources,
+        more=more,
+        pinned=image.pins(site),
+    )
     signer = site_signer(site)
     folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role
     say = progress_lines()

@@ -112,7 +112,8 @@ def _own_namespaces(spec: LabSpec) -> list[str]:
         for path in (lab_home().iterdir() if lab_home().is_dir() else ())
         if path.is_dir() and path.name.startswith(f"{spec.name}-")
     ]
-    return [name for name in net.namespaces(spec.scope) if not name.startswith(tuple(others) or ("\0",))]
+    # With the hyphen, so that the name of another lab itself (the segment of demo-metal) counts as its own too.
+    return [name for name in net.namespaces(spec.scope) if not f"{name}-".startswith(tuple(others) or ("\0",))]
 
 
 def clean(spec: LabSpec, *, keep_logs: bool = False) -> None:

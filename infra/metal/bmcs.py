@@ -34,6 +34,8 @@ LAST_BYTES = 4096
 ANSWER_S = 90.0
 """For the emulator to answer: it imports in 3 s on an idle machine."""
 THREADS = 8
+AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": False, "update_hangs": False}
+"""What a BMC does not remember: updates under way, and faults of the demo."""
 
 
 class Load:
@@ -48,13 +50,15 @@ class Load:
         self.bmc = bmc_as_delivered(spec, factory_user, factory_password)
         self.memory = memory
         if memory is not None and memory.exists():
-            self.bmc.update(json.loads(memory.read_text()), updates={}, hangs=False, update_hangs=False)
-        self.updates = Updates(spec.name, self.bmc, self.lock)
+            self.bmc.update(json.loads(memory.read_text()), **AT_A_START)
+        self.updates = Updates(spec.name, self.bmc, self.lock, changed=lambda versions: self.keep())
         self.network: Callable[[bool], None] = lambda on: None
         """Puts the BMC on the network or takes it off."""
 
     def keep(self) -> None:
-        """Write what the BMC remembers, with the hashes of its accounts."""
+        """Write what the BMC remembers, with the hashes of its accounts: after each change, so that a run that is killed does not
+        bring back what was changed.
+        """
         if self.memory is not None:
             with self.lock:
                 write_private(self.memory, json.dumps(self.bmc, indent=1) + "\n")
@@ -68,6 +72,7 @@ class Load:
                 self.power.off()
             if kind not in ("ForceOff", "GracefulShutdown") and not self.power.is_on:
                 self._start()
+            self.keep()
 
     def reset_bmc(self) -> None:
         """Restart the BMC: it is off the network for BMC_RESTART_S, and the server goes on."""
@@ -154,6 +159,7 @@ class Machines:
         """Change what a BMC remembers."""
         with self.loads[device].lock:
             bmc_update(self.loads[device].bmc, key, value)
+            self.loads[device].keep()
 
     def begin_update(self, device: str, versions: dict[str, str], refused: str) -> str:
         return self.loads[device].updates.begin(versions, refused)

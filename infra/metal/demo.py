@@ -6,6 +6,9 @@ the power cut while the image is written, and the same consent a second time; th
 named state, and the same call brings the server on. At the end `installed.json` says what was seen, and checks of the step
 register judge it. Exit status 0 when all went as said.
 
+A run that is killed leaves nothing in the way of the next one (infra/metal/claim.py); what the machine lacks is named before
+anything is begun (infra/metal/prerequisites.py).
+
 State is kept in var/lab-metal: a second run starts both servers from their drives, finds them as they were left, and writes
 nothing. `--anew` begins with empty drives. Power is switched by BMCs over Redfish (infra/metal/bmcs.py), which are taken over from
 their factory account and pinned by the site's certificate. Each server is inspected, flashed with its firmware bundle and gets its
@@ -40,9 +43,11 @@ from capacity.services.boot.life import Life, Report
 from capacity.services.boot.starting import Target
 from infra.boot import collect
 from infra.boot import image as images
+from infra.boot.enrol import EnrolError
 from infra.firmware.apply import Outcome
 from infra.install.bring import Delivered
 from infra.install.takeover import take_over
+from infra.lab.base import ensure as controller_base
 from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import DELIVERED_FIRMWARE, components
@@ -51,11 +56,13 @@ from infra.lab.spec import Server as Spec
 from infra.metal import firmware
 from infra.metal.accepted import configured, device_files, states
 from infra.metal.bmcs import Bmcs, Load
+from infra.metal.claim import Claim
 from infra.metal.controller import Controller, light_spec
 from infra.metal.inband import Port, commands, inband_ports
-from infra.metal.machines import OVMF_CODE, Drive, Machine, Power
+from infra.metal.machines import Drive, Machine, Power
+from infra.metal.prerequisites import missing
 from infra.metal.run import Access, Bringing, Server
-from infra.metal.segment import TOOLS, Network, Segment
+from infra.metal.segment import Network, Segment
 from infra.playbook import total
 from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle
@@ -91,8 +98,13 @@ JUDGE_S = 900.0
 IDLE_S = 300.0
 """For Slurm to call configured nodes idle: ten of their health checks."""
 SHUTDOWN_S = 120.0
+SHOWN_WORDS = 6
+"""Of a command in a message."""
 WRITING_S = 8.0
 """After so long the power is cut while the image is written, which takes half a minute."""
+
+
+FAULTS_OF_FILES = (images.ImageBuildError, boot.BootError, boot.ImageError, record.RecordError, EnrolError)
 
 
 class DemoError(Exception):
@@ -124,12 +136,15 @@ class Demo:
             bmc_certificate(self.paths, self.addresses("bmc").values())
 
     def image(self) -> boot.Image:
-        """The image of the GPU nodes, built where there is none."""
-        folder = self.out / "images" / ROLE
-        if not (folder / "image.json").exists():
+        """The image of the GPU nodes, built where there is none of its recipe."""
+        site, folder = self.plan.site, self.out / "images" / ROLE
+        of = images.system(
+            site.os.key, ROLE, virtual=True, more=images.configured(site, ROLE), pinned=images.pins(site)
+        )
+        if not images.is_current(of, folder):
+            if (folder / "image.json").exists():
+                self.say("The image on this machine is of another recipe, or not whole: building it anew")
             key = signer_from(f"file:{self.paths.secrets / 'evidence_ed25519'}", Path("/"))
-            more = images.configured(self.plan.site, ROLE)
-            of = images.system(self.plan.site.os.key, ROLE, virtual=True, more=more)
             images.build(of, folder, key, self.say)
         return boot.parse_image((folder / "image.json").read_text(), str(folder / "image.json"))
 
@@ -276,12 +291,11 @@ class Proofs:
         said = json.loads(file.read_text()) if file.exists() else {}
         self.said: dict[str, Any] = said if said.get("image") == image else {"image": image, "alone": {}}
 
-    @property
-    def faults_tried(self) -> bool:
-        return "faults" in self.said
+    def has(self, what: str) -> bool:
+        return what in self.said
 
-    def tried(self) -> None:
-        self._keep({**self.said, "faults": time.time()})
+    def tried(self, what: str) -> None:
+        self._keep({**self.said, what: time.time()})
 
     def alone(self, server: str, written: float) -> tuple[str, ...]:
         """Serial numbers of the drives that a server, last written then, was seen to start from alone."""
@@ -305,50 +319,93 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.metal", description=__doc__)
     parser.add_argument("--short", action="store_true", help="without the faults, and no drive is taken out")
     parser.add_argument("--anew", action="store_true", help="begin with empty drives, whatever an earlier run left")
+    parser.add_argument(
+        "--clear", action="store_true", help="remove processes and networks of a killed run, of any clone, and end"
+    )
     arguments = parser.parse_args(argv)
-    if obstacle := missing():
-        print(obstacle, file=sys.stderr)
-        return 2
-    signal.signal(
-        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
-    )  # machines and network end with this program
     demo = Demo()
+    if obstacles := missing(demo.paths, demo.out):
+        print("\n".join(obstacles), file=sys.stderr)
+        return 2
+    for number in (signal.SIGTERM, signal.SIGHUP):  # machines and network end with this program
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        return claimed(demo, short=arguments.short, anew=arguments.anew, clear=arguments.clear)
+    except (DemoError, LabError, DeviceError, *FAULTS_OF_FILES, OSError) as error:
+        demo.say(f"FAILED: {error}")
+    except subprocess.TimeoutExpired as error:
+        demo.say(f"FAILED: {late(error)}")
+    except subprocess.CalledProcessError as error:
+        demo.say(f"FAILED: {shown(error.cmd)} ended with exit status {error.returncode}: {last_words(error)}")
+    except KeyboardInterrupt:
+        demo.say("Stopped. The same command goes on where each server stands.")
+        return 128 + signal.SIGINT
+    return 1
+
+
+def shown(command: Any) -> str:
+    """A command as a person reads it, its first words."""
+    return " ".join(map(str, [command] if isinstance(command, str | bytes) else list(command)[:SHOWN_WORDS]))
+
+
+def late(error: subprocess.TimeoutExpired) -> str:
+    """The message for a program that did not end in time."""
+    return (
+        f"{shown(error.cmd)} did not end within {error.timeout:g} s. Next: look at the load of this machine, then the same "
+        "command, which goes on where each server stands"
+    )
+
+
+def last_words(error: subprocess.CalledProcessError) -> str:
+    said = error.stderr or error.stdout or b""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+
+
+def claimed(demo: Demo, *, short: bool, anew: bool, clear: bool) -> int:
+    """The demo, alone on this machine; with `clear` only what a killed run has left is removed."""
+    namespace = f"bringup-{SITE}"
+    light = light_spec(demo.plan)
+    namespaces = [namespace, light.namespace("bay"), *(light.namespace(server.name) for server in light.servers)]
+    with Claim(demo.paths, repo_root(), namespaces, light.scope, demo.say, foreign=clear):
+        if clear:
+            demo.say("Nothing of an earlier run is left.")
+            return 0
+        return played(demo, namespace, light.servers[0].name, short=short, anew=anew)
+
+
+def played(demo: Demo, namespace: str, light: str, *, short: bool, anew: bool) -> int:
+    """The stages of the demo; `light` is the node beside the virtual machines."""
+    controller_base(demo.say)
     found = boot.intents(demo.plan, demo.assets)
     prefix = demo.plan.site.addressing.provisioning.prefixlen
-    light = light_spec(demo.plan).servers[0].name
     ports = inband_ports(demo.plan, [*(host["device"] for host in found.servers()), light])
     network = Network(
-        f"bringup-{SITE}",
+        namespace,
         f"{boot.boot_server(demo.plan)}/{prefix}",
         [f"tap{n + 1}" for n in range(len(found.hosts) + 1)],
         commands(ports, demo.plan.site.inband.mtu, {p.tap: f"{p.tap}x" for p in ports if p.device == light}),
     )
     demo.keys()
-    if arguments.anew:
+    if anew:
         shutil.rmtree(demo.metal, ignore_errors=True)
-    try:
-        image = demo.image()
-        changed = demo.render(found, image)
-        demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
-        with Segment(network, demo.boot, demo.metal) as segment:
-            powers = demo.powers(found, network.namespace, ports)
-            loads = demo.loads(powers)
-            try:
-                with Bmcs(demo.paths, segment, loads):
-                    bringing = Bringing(
-                        segment, demo.servers(found, powers, image, loads), demo.metal / "lives", BUDGET_S
-                    )
-                    stages(demo, bringing, found, image, segment, loads, short=arguments.short)
-                    with Controller(demo.plan, demo.paths, segment, ports, demo.say) as controller:
-                        accept(demo, bringing, segment, controller)
-                    for name in bringing.servers:
-                        shut_down(bringing, name)
-            finally:
-                for power in powers.values():
-                    power.off()
-    except (DemoError, LabError, DeviceError, images.ImageBuildError) as error:
-        demo.say(f"FAILED: {error}")
-        return 1
+    image = demo.image()
+    changed = demo.render(found, image)
+    demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
+    with Segment(network, demo.boot, demo.metal) as segment:
+        powers = demo.powers(found, network.namespace, ports)
+        loads = demo.loads(powers)
+        try:
+            with Bmcs(demo.paths, segment, loads):
+                bringing = Bringing(segment, demo.servers(found, powers, image, loads), demo.metal / "lives", BUDGET_S)
+                stages(demo, bringing, found, image, segment, loads, short=short)
+                with Controller(demo.plan, demo.paths, segment, ports, demo.say) as controller:
+                    accept(demo, bringing, segment, controller)
+                for name in bringing.servers:
+                    shut_down(bringing, name)
+        finally:
+            for power in powers.values():
+                power.off()
     demo.say("All went as said.")
     return 0
 
@@ -371,21 +428,21 @@ def stages(
     if todo := [name for name in names if name not in stood]:
         demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
         silent_bmc(demo, bringing, loads, todo[0])
-        behind = [name for name in todo if bringing.lives[name].step in ("inspect", "firmware")]
-        if behind:
+        if behind := due_for_firmware(demo, bringing, loads, todo):
             for name, life in bringing.bring(behind, demo.say).items():
                 if life.stopped != "firmware-behind":
                     raise DemoError(
                         f"{name} stands at {life.step} {life.stopped or 'without a stop'}, expected firmware-behind: {life.text}"
                     )
-            firmware_of(demo, bringing, loads, behind, short=short)
+            firmware_of(demo, bringing, loads, behind, short=short or proofs.has("firmware"))
+            proofs.tried("firmware")
         brought(bringing.bring(todo, demo.say))
     running(demo, bringing, names, image)
     if stood:
         unchanged(demo, bringing, stood, held, told)
-    if not short and not proofs.faults_tried:
+    if not short and not proofs.has("faults"):
         faults(demo, bringing, found, image, segment)
-        proofs.tried()
+        proofs.tried("faults")
     due = {
         name: [serial for serial in serials(bringing, name) if serial not in alone(bringing, proofs, name)]
         for name in names
@@ -455,6 +512,14 @@ def silent_bmc(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], name: 
     finally:
         bringing.budgets["inspect"] = INSPECT_S
         loads[name].bmc["hangs"] = False
+
+
+def due_for_firmware(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], names: Iterable[str]) -> list[str]:
+    """Servers before their image whose BMC does not list the bundle: those that are left, where a roll-out was stopped half-way."""
+    before = [name for name in names if bringing.lives[name].step in ("inspect", "firmware")]
+    return [
+        name for name in before if demo.bundle(loads[name]).faults(loads[name].bmc["firmware"], lambda package: True)
+    ]
 
 
 def firmware_of(
@@ -788,13 +853,3 @@ def power_cut(demo: Demo, bringing: Bringing, name: str) -> None:
     expect(demo, bringing.bring([name], demo.say, watch), name, "power-off")
     demo.say(f"{name}: power cut {WRITING_S:g} s after writing began; the same call again")
     brought(bringing.bring([name], demo.say))
-
-
-def missing() -> str:
-    """What this machine lacks for the demo; '' for nothing."""
-    if os.geteuid() != 0:
-        return "The demo makes networks and file systems: it needs root on Linux."
-    packages = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
-    packages += [] if OVMF_CODE.exists() else ["ovmf"]
-    packages += [] if Path("/usr/lib/ipxe/undionly.kpxe").exists() else ["ipxe", "ipxe-qemu"]
-    return f"missing: apt-get install {' '.join(packages)}" if packages else ""

@@ -73,9 +73,7 @@ class Segment:
         self.state.mkdir(parents=True, exist_ok=True)
         name = self.network.namespace
         if (NETNS / name).exists():
-            raise LabError(
-                f"network namespace {name} exists: another demo-metal runs, or one was killed: ip netns delete {name}"
-            )
+            raise LabError(f"network namespace {name} exists. Fix: python -m infra.metal --clear")
         loaders = self.state / "tftp"
         loaders.mkdir(exist_ok=True)
         for loader, source in LOADERS.items():

@@ -215,3 +215,20 @@ def test_every_server_has_packages_for_the_kind_of_the_lab():
     for roles in groups:
         (own,) = [name.replace("{{ bringup_storage.kind }}", kind) for name in roles if name.startswith("storage_")]
         assert listed[own]
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [([], "False"), (["vers=3"], "True"), (["nfsvers=3", "nolock"], "True"), (["vers=4.1"], "False")],
+)
+def test_rpcbind_runs_for_nfs_before_version_4_only(tmp_path, options, runs):
+    said = play(
+        tmp_path,
+        [
+            {
+                "ansible.builtin.debug": {"msg": "rpcbind {{ storage_client_rpcbind }}"},
+                "vars": {"storage_client_options": options},
+            }
+        ],
+    )
+    assert f"rpcbind {runs}" in said

@@ -1,5 +1,6 @@
 """What an image is described by, GRUB placed for BIOS, links followed within the tree, signatures."""
 
+import errno
 import json
 import os
 import struct
@@ -7,12 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.dsse import Envelope
 
 from capacity.services.boot import parse_image
 from infra.boot import image
 from inventory.site import load_site
+from tests.playbooks.support import PLAYBOOKS, ansible
 from validation.evidence.keys import signer_of
 
 GPU = image.system("debian-12", "gpu")
@@ -35,6 +38,44 @@ def test_the_image_of_compute_nodes_has_what_the_playbook_installs_on_them():
     assert "slurmd.service" in made.waiting
     other = site.model_copy(update={"scheduler": site.scheduler.model_copy(update={"packages": "schedmd"})})
     assert not {package for package in image.configured(other, "gpu") if "slurm" in package}
+
+
+def test_the_image_has_the_versions_that_the_site_pins():
+    site = load_site("lab-metal")
+    pinned = image.pins(site)
+    assert (pinned["slurmd"], pinned["openssh-server"]) == (site.versions["slurm"], site.versions["openssh"])
+    made = image.system(site.os.key, "gpu", pinned=pinned)
+    text = image.preferences(made)
+    assert f"Package: munge\nPin: version {site.versions['munge']}-*\nPin-Priority: 1001\n" in text
+    assert f"Package: openssh-server\nPin: version *:{site.versions['openssh']}-*\n" in text
+    have = {"munge": f"{site.versions['munge']}-2", "openssh-server": f"1:{site.versions['openssh']}-2+deb12u7"}
+    assert image.not_pinned(made, have) == []
+    (fault,) = image.not_pinned(made, {**have, "munge": "9.9-1"})
+    assert fault.startswith(f"munge: the site pins version {site.versions['munge']}, deb http://deb.debian.org")
+    assert "gave 9.9-1" in fault
+
+
+def test_schedmds_packages_are_pinned_where_the_site_takes_them():
+    site = load_site("lab-metal")
+    other = site.model_copy(update={"scheduler": site.scheduler.model_copy(update={"packages": "schedmd"})})
+    assert image.pins(other)["slurm-smd-slurmd"] == site.versions["slurm"]
+    assert "slurmd" not in image.pins(other)
+
+
+def test_pins_are_written_as_the_role_base_writes_them(tmp_path):
+    made = image.system("debian-12", "gpu", pinned={"munge": "0.5.15", "slurmd": "22.05.8"})
+    template = PLAYBOOKS / "roles/base/templates/pins.j2"
+    book = tmp_path / "book.yml"
+    copied = {"content": f"{{{{ lookup('ansible.builtin.template', '{template}') }}}}", "dest": str(tmp_path / "pins")}
+    tasks = [{"ansible.builtin.copy": copied, "vars": {"base_pins": dict(made.pins)}}]
+    book.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    done = ansible("ansible-playbook", str(book), var=tmp_path)
+    assert (tmp_path / "pins").read_text() == image.preferences(made), done.stdout + done.stderr
+
+
+def test_each_service_that_waits_is_taken_up_by_a_role():
+    roles = [path.read_text() for path in (PLAYBOOKS / "roles").glob("*/tasks/*.yml")]
+    assert [unit for unit in GPU.waiting if not any(unit in text for text in roles)] == []
 
 
 @pytest.mark.parametrize("role", ["controller", "management"])
@@ -177,3 +218,84 @@ def test_the_same_files_give_the_same_esp_and_it_has_what_firmware_looks_for(tmp
     listed = image.run(["mdir", "-b", "-/", "-i", tmp_path / "one" / "esp.img", "::"])
     assert "::/EFI/BOOT/BOOTX64.EFI" in listed
     assert "::/EFI/debian/grub.cfg" in listed
+
+
+def whole(folder: Path, of: image.System) -> Path:
+    """An image of these parts in a folder, as `build` leaves it."""
+    parts(folder)
+    described = image.describe(of, folder, {})
+    for part in described["parts"].values():
+        source = folder / part["file"].removesuffix(".zst")
+        source.rename(folder / part["file"])
+        part["file_size"] = (folder / part["file"]).stat().st_size
+    (folder / "image.json").write_text(json.dumps(described))
+    return folder
+
+
+def test_an_image_is_reused_for_its_own_recipe_only(tmp_path):
+    folder = whole(tmp_path, GPU)
+    assert image.is_current(GPU, folder)
+    for other in (
+        image.system("debian-12", "gpu", more=["htop"]),
+        image.system("debian-12", "gpu", pinned={"munge": "0.5.15"}),
+        image.system("debian-12", "gpu", virtual=True),
+        image.system("debian-12", "gpu", sources=["deb http://mirror/debian bookworm main"]),
+    ):
+        assert not image.is_current(other, folder)
+
+
+@pytest.mark.parametrize("name", image.RECIPE_FILES)
+def test_a_changed_program_makes_another_recipe(tmp_path, monkeypatch, name):
+    before = image.recipe(GPU)
+    for file in image.RECIPE_FILES:
+        (tmp_path / file).write_bytes((image.HERE / file).read_bytes())
+    monkeypatch.setattr(image, "HERE", tmp_path)
+    assert image.recipe(GPU) == before
+    with (tmp_path / name).open("a") as file:
+        file.write("# changed\n")
+    assert image.recipe(GPU) != before
+
+
+@pytest.mark.parametrize("fault", ["cut", "gone", "of no recipe", "no JSON", "a list", "absent"])
+def test_an_image_that_is_not_whole_is_not_reused(tmp_path, fault):
+    folder = whole(tmp_path, GPU)
+    said = json.loads((folder / "image.json").read_text())
+    if fault == "cut":
+        (folder / "root.img.zst").write_bytes(b"r")
+    elif fault == "gone":
+        (folder / "vmlinuz").unlink()
+    elif fault == "of no recipe":
+        (folder / "image.json").write_text(json.dumps({k: v for k, v in said.items() if k != "recipe"}))
+    elif fault == "absent":
+        (folder / "image.json").unlink()
+    else:
+        (folder / "image.json").write_text("{" if fault == "no JSON" else "[]")
+    assert not image.is_current(GPU, folder)
+
+
+def test_a_build_removes_what_a_killed_one_left_and_two_builds_do_not_meet(tmp_path):
+    left = tmp_path / ".build-killed" / "tree"
+    left.mkdir(parents=True)
+    with image.alone_in(tmp_path):
+        assert not left.exists()
+        with pytest.raises(image.ImageBuildError, match="another build works in"), image.alone_in(tmp_path):
+            pass
+
+
+def test_a_program_that_does_not_end_is_named_with_its_time(monkeypatch):
+    with pytest.raises(image.ImageBuildError, match=r"sleep 30 did not end within 0\.1 s"):
+        image.ended(["sleep", "30"], 0.1)
+    with pytest.raises(image.ImageBuildError, match="/no/such cannot be run"):
+        image.run(["/no/such"])
+
+
+def test_a_full_disk_is_named_with_its_folder(tmp_path, monkeypatch):
+    def full(of, tar):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tar))
+
+    monkeypatch.setattr(image, "bootstrap", full)
+    monkeypatch.setattr(image, "missing_tools", list)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(image.ImageBuildError, match=rf"no image was built in {tmp_path}: .*No space left on device"):
+        image.build(GPU, tmp_path, None, lambda text: None)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]

@@ -118,6 +118,22 @@ def test_a_bmc_remembers_its_settings_over_runs_and_no_update_that_was_under_way
     assert (again.bmc["updates"], again.bmc["accounts"]) == ({}, one.bmc["accounts"])
 
 
+def test_what_was_changed_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    """A killed run ends without a last word: each change is on the disk at once."""
+    memory = tmp_path / "gpu001.json"
+
+    def again() -> Load:
+        return Load(SPEC, cast(Power, Switch(tmp_path)), "admin", "factory-password", memory)
+
+    one = again()
+    machines = Machines(LabPaths("x"), {"gpu001": one})
+    machines.update("gpu001", "accounts", {"1": {"user": "ours"}})
+    machines.update("gpu001", "firmware_pending", {"BIOS": "1.2.0"})
+    assert again().bmc["accounts"] == {"1": {"user": "ours"}}
+    machines.reset("gpu001", "On")
+    assert again().bmc["firmware"]["BIOS"] == "1.2.0"
+
+
 def test_what_a_bmc_does_not_know_is_refused(load: tuple[Load, Switch]) -> None:
     machines = Machines(LabPaths("x"), {"gpu001": load[0]})
     with pytest.raises(LabError, match="reset type Nmi is not one of"):

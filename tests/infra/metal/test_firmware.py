@@ -1,17 +1,22 @@
 """Firmware of the demo's servers: bundles that are made for them, and roll-outs over BMCs in memory."""
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
 
+from capacity.services.boot.life import Life
 from infra.lab import bmc_firmware, firmware_image
 from infra.lab.bmc_firmware import Updates
 from infra.lab.paths import LabError
 from infra.lab.planned import components
 from infra.metal import firmware
+from infra.metal.demo import due_for_firmware
 from network.drivers.errors import UpdateFailed
 
 ITEMS = {"BIOS": "1.0.0", "BMC": "1.0.0", **dict(components([(1, "96.0"), (2, "96.0")], 1))}
@@ -140,3 +145,48 @@ def test_a_failure_of_the_first_server_leaves_the_others(tmp_path: Path) -> None
     assert (len(outcome.failed), outcome.untouched, mixed) == (1, 1, [])
     assert "the earlier version still runs" in outcome.failed[0]
     assert second.versions == {"NIC_1": "1"}
+
+
+@dataclass
+class Journalled:
+    """Servers of the demo with the step at which each stands."""
+
+    steps: dict[str, str]
+
+    @property
+    def lives(self) -> dict[str, Life]:
+        return {name: Life(name, step) for name, step in self.steps.items()}
+
+
+class Bundles:
+    """What is needed of the demo: bundles made for a BMC."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def bundle(self, load: Any) -> Any:
+        return firmware.bundle(self.folder, "m", load.bmc["firmware"])
+
+
+def flashed(names: Sequence[str]) -> dict[str, str]:
+    """An inventory after these packages of the bundle."""
+    new = {
+        item: version
+        for name, version in firmware.VERSIONS.items()
+        for item in ITEMS
+        if firmware.fits(item, firmware.PATTERNS[name]) and name in names
+    }
+    return {**ITEMS, **new}
+
+
+def test_after_a_roll_out_that_was_stopped_half_way_only_those_that_are_left_are_flashed(tmp_path: Path) -> None:
+    inventories = {
+        "gpu001": flashed(list(firmware.VERSIONS)),
+        "gpu002": flashed(["BMC"]),
+        "gpu003": dict(ITEMS),
+        "gpu004": dict(ITEMS),
+    }
+    loads = {name: SimpleNamespace(bmc={"firmware": inventory}) for name, inventory in inventories.items()}
+    stand = Journalled({"gpu001": "firmware", "gpu002": "firmware", "gpu003": "inspect", "gpu004": "image"})
+    left = due_for_firmware(cast(Any, Bundles(tmp_path)), cast(Any, stand), cast(Any, loads), list(inventories))
+    assert left == ["gpu002", "gpu003"], "gpu001 runs its bundle, gpu004 is past that step"

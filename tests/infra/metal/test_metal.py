@@ -3,6 +3,8 @@
 import hashlib
 import itertools
 import json
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +14,8 @@ import pytest
 from capacity.services.boot.life import Life, Report
 from capacity.services.boot.starting import Offer, Target
 from infra.install.bring import Delivered, InstallBmc
-from infra.metal import run
+from infra.lab.paths import LabError
+from infra.metal import demo, run
 from infra.metal.demo import MARK_AT, Proofs, content, strangers
 from infra.metal.machines import Drive, Machine, Power, command
 from infra.metal.run import Access, Bringing, Server
@@ -301,12 +304,12 @@ def test_what_was_seen_of_drives_holds_until_the_next_writing_or_another_image(t
     proofs = Proofs(tmp_path / "proofs.json", IMAGE)
     proofs.started("gpu001", 100.0, "S1")
     proofs.started("gpu001", 100.0, "S2")
-    proofs.tried()
+    proofs.tried("faults")
     assert Proofs(tmp_path / "proofs.json", IMAGE).alone("gpu001", 100.0) == ("S1", "S2")
     assert Proofs(tmp_path / "proofs.json", IMAGE).alone("gpu001", 200.0) == ()
-    assert Proofs(tmp_path / "proofs.json", IMAGE).faults_tried
+    assert Proofs(tmp_path / "proofs.json", IMAGE).has("faults")
     another = Proofs(tmp_path / "proofs.json", "ffffffffffff")
-    assert (another.alone("gpu001", 100.0), another.faults_tried) == ((), False)
+    assert (another.alone("gpu001", 100.0), another.has("faults")) == ((), False)
 
 
 def test_another_program_goes_on_from_the_journal(bringing, tmp_path: Path) -> None:
@@ -334,3 +337,32 @@ def test_a_node_is_not_logged_in_to_before_its_console_shows_its_key(bringing, m
     monkeypatch.setattr(one, "run", lambda name, command: asked.append(name))
     life: Life = one.bring(["gpu001"], lambda text: None)["gpu001"]
     assert (life.stopped, asked) == ("power-off", [])
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (subprocess.TimeoutExpired(["ip", "-batch", "-"], 30.0), "ip -batch - did not end within 30 s"),
+        (subprocess.CalledProcessError(2, ["sh", "-ec", "x"], stderr=b"no\nlast word\n"), "exit status 2: last word"),
+        (OSError(28, "No space left on device", "/var/x"), "No space left on device: '/var/x'"),
+        (LabError("gpu001 does not start"), "gpu001 does not start"),
+        (KeyboardInterrupt(), "The same command goes on"),
+    ],
+)
+def test_what_ends_the_demo_is_one_line(error: BaseException, said: str, monkeypatch, capsys) -> None:
+    def fails(*arguments: object, **more: object) -> int:
+        raise error
+
+    monkeypatch.setattr(demo, "missing", lambda paths, folder: [])
+    monkeypatch.setattr(demo, "claimed", fails)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    assert demo.main([]) in (1, 130)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert said in line
+
+
+def test_what_the_machine_lacks_ends_the_demo_before_it_begins(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(demo, "missing", lambda paths, folder: ["no tun", "no memory"])
+    monkeypatch.setattr(demo, "claimed", lambda *arguments, **more: pytest.fail("begun"))
+    assert demo.main([]) == 2
+    assert capsys.readouterr().err == "no tun\nno memory\n"
