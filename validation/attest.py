@@ -31,7 +31,6 @@ from validation.evidence.record import (
     TEST_RESULT,
     Attachment,
     Record,
-    Result,
     from_statement,
     raw_path,
     to_statement,
@@ -45,7 +44,6 @@ SHOWN = 400
 """Characters of a field of a form that are shown."""
 PENDING = "pending"
 ATTACHMENTS = "attachments"
-OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"
 SKEW = timedelta(minutes=5)
@@ -114,19 +112,19 @@ def records_of(
     faults: list[str] = []
     subjects = _subjects(register, item, plan, form.get("subjects"), faults)
     wrong = _form_faults(item, site, form, subjects)
-    faults += wrong if faults or wrong else forms.unlike(item, form, subjects, plan, known or {})
-    result = OUTCOMES.get(str(form.get("outcome")))
+    faults += wrong if faults or wrong else forms.off_plan(item, form, subjects, plan, known or {})
+    result = forms.result_of(form)
     if form.get("outcome") and result is None:
-        faults.append(f"outcome is {form['outcome']!r}; it is one of {', '.join(OUTCOMES)}")
+        faults.append(f"outcome is {form['outcome']!r}; it is one of {', '.join(forms.OUTCOMES)}")
     day = forms.day_of(form.get("date"))
-    if day and day > now.date():
+    if day and forms.ahead(day, now):
         faults.append(f"date {day} lies in the future")
     attachments = _attachments(form, form_path, store, faults)
     if faults or result is None or day is None:
         raise AttestError(f"{form_path}: " + "; ".join(faults))
     approved = approve() if approve is not None and item.step == GO_LIVE_STEP else None
     plain = json.loads(json.dumps({k: v for k, v in form.items() if k not in ("item", "subjects")}, default=str))
-    started = datetime.combine(day, time(), UTC)
+    started = min(datetime.combine(day, time(), UTC), now)  # the day may have begun east of UTC
     return [
         Record(
             step=item.step,
@@ -257,17 +255,8 @@ def run(
 
 def _form_faults(item: Item, site: Site, form: Mapping[str, Any], subjects: Sequence[str]) -> list[str]:
     """What is missing in a form, or not as item and site file ask for it."""
-    faults = [f"{name} is empty" for name in item.form if form.get(name) in (None, "", [], {})]
-    if form.get("role") not in (None, *item.signers):
-        faults.append(f"role is {form['role']!r}; {item.id} is signed by {', '.join(item.signers)}")
-    holder = site.attest.roles.get(str(form.get("role")))
-    if form.get("role") and holder is None:
-        faults.append(f"the site file has no role {form['role']!r} under attest.roles")
-    if holder and holder.licence and not form.get("licence"):
-        faults.append(f"licence is empty; the site file asks for it: {holder.licence}")
-    if form.get("instrument") and not form.get("calibration"):
-        faults.append("calibration of the instrument is empty")
-    return faults + forms.faults(item, form, subjects, forms.began(site))
+    empty = [f"{name} is empty" for name in item.form if form.get(name) in forms.EMPTY]
+    return empty + forms.unfounded(item, form, site) + forms.faults(item, form, subjects, forms.began(site))
 
 
 def _second(envelope: Envelope, first: Mapping[str, Any], item: Item, name: str, at: datetime) -> Mapping[str, Any]:
@@ -322,10 +311,9 @@ def _check_pending(statement: Mapping[str, Any], item: Item, site: Site, store: 
         raise strict.Refused(f"it holds another statement than attestations of {item.id}")
     if item.step == GO_LIVE_STEP and record.ended > now + SKEW:
         raise strict.Refused(f"it is dated {record.ended:%Y-%m-%d %H:%M %Z}, later than now")
-    if faults := _form_faults(item, site, record.form, (record.subject,)):
-        raise strict.Refused("; ".join(faults))
-    if OUTCOMES.get(str(record.form["outcome"])) != record.result:
-        raise strict.Refused(f"its form says {record.form['outcome']!r}, its result {record.result}")
+    wrong = _form_faults(item, site, record.form, (record.subject,))
+    if wrong := wrong + forms.contradictions(record.form, record.result, record.ended):
+        raise strict.Refused("; ".join(wrong))
     for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
         if strict.sha256_of(store.path, raw_path(digest)) != digest:
             raise strict.Refused(f"{raw_path(digest)} has been changed")

@@ -1,7 +1,9 @@
 """Fields of attestation forms: what each may say, and what it is compared with. Pure but for reading `forms.yaml`.
 
     faults(item, form, subjects, began=...)      what is wrong with a form by itself: types, units, ranges, dates
-    unlike(item, form, subjects, plan, known)    where its readings are others than plan, site file or asset list have
+    unfounded(item, form, site)                  what it lacks that item and site file ask of it: role, licence, calibration
+    contradictions(form, result, ended)          what it says against the record that it stands in
+    off_plan(item, form, subjects, plan, known)  where its readings are others than plan, site file or asset list have
     rows(plan, subject)                          hashes of the rows of the plan that an attestation about an asset rests on
 
 A form is what `bringup attest` reads; a field of several assets is a mapping from asset to value.
@@ -14,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +24,13 @@ import pandas as pd
 import yaml
 
 from inventory.site import Site
+from validation.evidence.record import Result
 from validation.register import Item, PlanView
 
 Kind = Literal["number", "count", "day", "result", "serial", "text"]
+OUTCOMES: Mapping[str, Result] = {"passed": "PASSED", "warned": "WARNED", "failed": "FAILED"}
+EARLIEST_ZONE = timedelta(hours=14)
+"""How far a day begins before UTC where it begins first: UTC+14, Kiritimati (IANA time zone database)."""
 RESULT = re.compile(r"(passed|failed|not applicable)\b", re.I)
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
@@ -123,6 +129,47 @@ def faults(item: Item, form: Mapping[str, Any], subjects: Sequence[str], first_d
             if why := _wrong(field, one):
                 found.append(f"{where} {str(one)[:60]!r} {why}")
     return [*dict.fromkeys(found), *_together(form, first_day)]
+
+
+def unfounded(item: Item, form: Mapping[str, Any], site: Site) -> list[str]:
+    """What a form lacks that its item and the site file ask of whoever fills it in: a role of the item, licence, calibration."""
+    found = []
+    role = form.get("role")
+    if role not in (None, *item.signers):
+        found.append(f"role is {role!r}; {item.id} is signed by {', '.join(item.signers)}")
+    holder = site.attest.roles.get(str(role))
+    if role and holder is None:
+        found.append(f"the site file has no role {role!r} under attest.roles")
+    if holder and holder.licence and form.get("licence") in EMPTY:
+        found.append(f"licence is empty; the site file asks for it: {holder.licence}")
+    if form.get("instrument") and form.get("calibration") in EMPTY:
+        found.append("calibration of the instrument is empty")
+    return found
+
+
+def contradictions(form: Mapping[str, Any], result: Result, ended: datetime) -> list[str]:
+    """What a form says against the record that it stands in: one text each.
+
+    ``result`` is that of the record, ``ended`` the moment at which it was signed first: no act lies after it.
+    """
+    found = []
+    if result_of(form) != result:
+        found.append(f"its form says {str(form.get('outcome'))[:60]!r}, its result {result}")
+    act = day_of(form.get("date"))
+    if act and ahead(act, ended):
+        found.append(f"date {act} lies after the signature of {ended:%Y-%m-%d}")
+    return found
+
+
+def result_of(form: Mapping[str, Any]) -> Result | None:
+    """The result that the outcome of a form means, None for what is no outcome."""
+    outcome = form.get("outcome")
+    return OUTCOMES.get(outcome) if isinstance(outcome, str) else None
+
+
+def ahead(day: date, now: datetime) -> bool:
+    """Whether a day has begun nowhere on Earth at a moment."""
+    return day > (now.astimezone(UTC) + EARLIEST_ZONE).date()
 
 
 def _values(
@@ -260,7 +307,7 @@ COMPARED: Mapping[tuple[str, str], Compare] = {
 """Readings of a passed form that the plan, the site file or the asset list states."""
 
 
-def unlike(
+def off_plan(
     item: Item,
     form: Mapping[str, Any],
     subjects: Sequence[str],

@@ -27,7 +27,7 @@ from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
-from validation.forms import faults, rows
+from validation.forms import EMPTY, contradictions, faults, off_plan, rows, unfounded
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
@@ -320,7 +320,7 @@ class _Bench:
     """Why records that pass came before what their group comes after; empty in a rehearsal."""
     checked: Mapping[str, Sequence[str]] | None = None
     _touched: dict[int, tuple[bool, list[str]]] = field(default_factory=dict)
-    _changed: dict[tuple[int, bool], list[str]] = field(default_factory=dict)
+    _changed: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     """By the id of the identities, or inputs, of a record: the memory of a log has equal ones as one object."""
 
     def touched(self, record: Record) -> tuple[bool, list[str]]:
@@ -333,7 +333,7 @@ class _Bench:
 
     def changed(self, item: Item, record: Record) -> list[str]:
         """The inputs of a record, and the files of its check, that are others today."""
-        key = (id(record.inputs), item.kind == "attested")  # rows of the plan are named by their subject
+        key = (id(record.inputs), record.subject if item.kind == "attested" else "")
         if (found := self._changed.get(key)) is None:
             judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
             today = {"plan": self.plan.hash, **limit_inputs(self.plan.site.limits, judged_by)}
@@ -590,10 +590,10 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         lacking = bench.trust.missing_roles(item.signers_on(bench.plan.site), entry.signers, rehearsal=bench.rehearsal)
         if lacking:
             return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
-        if empty := [name for name in item.form if record.form.get(name) in (None, "", [], {})]:
+        if empty := _empty(item, record):
             return verdict("missing", f"the form lacks {', '.join(empty)}")
-        if wrong := faults(item, record.form, (subject,)):
-            return verdict("fail", f"the form cannot be true: {'; '.join(wrong)}")
+        if wrong := off_plan(item, record.form, (subject,), bench.plan, bench.listed):
+            return verdict("fail", f"the form does not fit the plan: {'; '.join(wrong)}")
     elif item.kind in order.DEVICE_KINDS:
         if mode == "replayed":
             return verdict("unproven", "comes from a recording or an import")
@@ -775,9 +775,25 @@ def _fault(bench: _Bench, item: Item, record: Record) -> str | None:
         return "its limit was fixed after the run had begun"
     if item.floor is not None and (why := _below_floor(item.floor, record, bench.plan.site)):
         return why
+    if item.kind == "attested" and (why := _untrue(bench, item, record)):
+        return why
     if why := rejudge.fault(item, record, bench.plan.site):
         return why
     return bench.from_raw.doubt(item, record) if bench.from_raw else None
+
+
+def _untrue(bench: _Bench, item: Item, record: Record) -> str | None:
+    """Why no form may say what this one does, or None. A form with empty fields is unfinished, and says nothing yet."""
+    if _empty(item, record):
+        return None
+    form = record.form
+    wrong = faults(item, form, (record.subject,)) + contradictions(form, record.result, record.ended)
+    wrong += unfounded(item, form, bench.plan.site)
+    return f"the form cannot be true: {'; '.join(wrong)}" if wrong else None
+
+
+def _empty(item: Item, record: Record) -> list[str]:
+    return [name for name in item.form if record.form.get(name) in EMPTY]
 
 
 def _below_floor(floor: Floor, record: Record, site: Site) -> str | None:
@@ -844,6 +860,8 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     record = entry.record
     if item.kind in INPUT_KINDS and not _of_plan(record):
         return "it does not say which inputs it was made from"
+    if item.kind == "attested" and (unnamed := sorted(rows(bench.plan, record.subject).keys() - record.inputs.keys())):
+        return f"it does not say what {', '.join(unnamed)} was; attest it again"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"
     if changed := bench.changed(item, record):
@@ -866,7 +884,7 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
             return f"assets.csv listed {gone[0]} for {device} then, and does not today"
     if item.max_age_days is not None and bench.now - record.ended > timedelta(days=item.max_age_days):
         return f"{(bench.now - record.ended).days} days old, {item.kind} evidence lasts {item.max_age_days:g}"
-    if (expiry := record.form.get("expiry")) not in (None, "", [], {}) and not _lasts(str(expiry), bench.now):
+    if (expiry := record.form.get("expiry")) not in EMPTY and not _lasts(str(expiry), bench.now):
         return f"it expired on {expiry}"
     return None
 

@@ -29,7 +29,7 @@ from validation.evidence.store import Statement
 from validation.facts import separation_acts
 from validation.facts.node_results import side_by_side
 from validation.facts.storage_acts import canary_sha256
-from validation.forms import fields
+from validation.forms import fields, rows
 from validation.freeze import Frozen
 from validation.from_raw import FROM_RAW, OF_GPUS, Again, computed
 from validation.readings import adapter_cables, pinged
@@ -450,7 +450,7 @@ TRAINED = frozenset(item for item in FROM_RAW if item[:4] in ("S176", "S177", "S
 
 GOOD: dict[str, Any] = {
     "count": 1,
-    "day": "2027-02-27",
+    "day": "2027-02-20",
     "result": "passed, nothing found",
     "serial": "SN-1",
     "text": "yes",
@@ -458,13 +458,25 @@ GOOD: dict[str, Any] = {
 
 
 def form_of(item: Item) -> dict[str, Any]:
-    """A form with a value for each field that may stand there."""
+    """A form of a passed act with a value for each field that may stand there."""
     made = {}
     for name in item.form:
         field = fields()[name]
         one = GOOD.get(field.kind, max(1.0, field.least))
         made[name] = [one] if field.many else one
+    made |= {"role": item.signers[0], "outcome": "passed", "calibration": "2027-01-20"}
     return made | {name: "2099-01-01" for name in ("expiry",) if name in item.form}
+
+
+def fitting(item: Item, subject: str, site: Site) -> dict[str, Any]:
+    """A form about a subject of the small plan whose readings are those of site file and asset list."""
+    listed = {"serial": f"SN-{subject}", "chassis_serial": f"SN-{subject}"}
+    stated = {
+        "autonomy_min": site.ups.autonomy_min,
+        "ride_through_margin_s": site.ups.margin_s,
+        "start_s": site.generator.start_s or 1.0,
+    }
+    return form_of(item) | {name: value for name, value in (listed | stated).items() if name in item.form}
 
 
 def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
@@ -474,7 +486,7 @@ def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
     if item.kind in ("computed", "generated", "attested"):
         made["identities"] = ()
     if item.kind == "attested":
-        made["form"] = form_of(item)
+        made |= {"form": fitting(item, subject, site), "inputs": rows(SmallPlan(site), subject)}
     if item.id == APPROVAL_ITEM:
         made["inputs"] = {"plan": DIGEST}
     made |= numbers(item, site)

@@ -177,10 +177,10 @@ def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_pat
             "role is 'approver'; S091.attested is signed by electrician, safety-officer",
         ),
         ("S091.attested", {"outcome": "fine"}, "outcome is 'fine'; it is one of passed, warned, failed"),
-        ("S091.attested", {"date": "2027-03-02"}, "date 2027-03-02 lies in the future"),
+        ("S091.attested", {"date": "2027-03-03"}, "date 2027-03-03 lies in the future"),
         ("S091.attested", {"date": "yesterday"}, "date 'yesterday' is not a date of the form YYYY-MM-DD"),
         ("S193.attested", {"expiry": "never"}, "expiry 'never' is not a date of the form YYYY-MM-DD"),
-        ("S004.attested", {"instrument": "Fluke 1625"}, "calibration of the instrument is empty"),
+        ("S004.attested", {"instrument": "Fluke 1625", "calibration": None}, "calibration of the instrument is empty"),
         ("S013.attested", {"subjects": ["gpu001", "gpu9"]}, "S013.attested has no subject gpu9; it has gpu001, gpu002"),
         ("S013.attested", {"subjects": []}, "subjects is empty"),
         (
@@ -202,6 +202,14 @@ def test_an_incomplete_form_is_refused_with_all_that_is_wrong(
     with pytest.raises(AttestError) as caught:
         records_of(register, real_site, plan, form(item, **changes), NOW)
     assert message in str(caught.value)
+
+
+def test_today_may_have_begun_east_of_utc(
+    register: Register, real_site: Site, plan: SmallPlan, form: Callable[..., Path]
+) -> None:
+    """The clock stands at noon in UTC, and at 01:00 of the next day in Auckland."""
+    records = records_of(register, real_site, plan, form(date="2027-03-02"), NOW)
+    assert {one.result for one in records} == {"PASSED"}
 
 
 def test_a_licence_that_the_site_asks_for_must_be_given(

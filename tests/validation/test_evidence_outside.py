@@ -66,6 +66,7 @@ from validation.evidence.sshsig import MAX_SIGNATURE, pinned_keys, verifies
 from validation.evidence.store import Contents, KeyOwner, Statement, signed
 from validation.evidence.trust import open_store, trust_of
 from validation.facts import node_facts
+from validation.forms import rows
 from validation.freeze import freezes_of
 from validation.program import checked_items
 from validation.register import Register, load_register
@@ -325,10 +326,11 @@ def test_an_expiry_that_is_no_date_never_lasts(
     key = people[item.signers[0]].public_key.keyid
     subject = register.subjects(item, SmallPlan(real_site))[0]
     form = form_of(item) | {"expiry": expiry}
-    one = record(item.id, subject, identities=(), inputs={}, form=form)
+    inputs = rows(SmallPlan(real_site), subject)
+    one = record(item.id, subject, identities=(), inputs=inputs, form=form)
     owners = {key: KeyOwner(item.signers[0], "e")}
     contents = Contents((Entry(one, frozenset({key}), 1, "unproven"),), (), owners, recorders=frozenset())
-    assert _subject(judge(register, SmallPlan(real_site), contents, (), NOW), item.id, subject).status == "stale"
+    assert _subject(judge(register, SmallPlan(real_site), contents, (), NOW), item.id, subject).status == "fail"
 
 
 def test_an_approval_of_go_live_that_names_no_plan_is_stale(

@@ -139,7 +139,7 @@ def test_a_reading_other_than_planned_or_listed_is_refused(lab: Plan, register: 
     def said(value: Any, outcome: str = "passed") -> list[str]:
         all_right = {one: right(lab, item.id)[item.id, one][1] for i, one in COMPARED if i == item.id}
         form = form_of(item) | all_right | {name: value, "outcome": outcome}
-        return forms.unlike(item, form, (subject,), lab, known)
+        return forms.off_plan(item, form, (subject,), lab, known)
 
     assert said(good) == []
     assert [one for one in said(bad) if one.startswith(f"{name} of {subject} is ")]

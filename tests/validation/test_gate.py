@@ -44,6 +44,7 @@ from validation import gate
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store, begun
 from validation.evidence.store import KeyOwner, Statement
 from validation.evidence.trust import open_store, pinned_keys, trust_of
+from validation.forms import rows
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
 from validation.limits import limit_inputs
@@ -375,6 +376,79 @@ def test_what_does_not_count_blocks_go_live(
 
 
 @pytest.mark.parametrize(
+    ("item", "changes", "why"),
+    [
+        ("S091.attested", {"outcome": "failed"}, "its form says 'failed', its result PASSED"),
+        ("S091.attested", {"outcome": "Passed"}, "its form says 'Passed', its result PASSED"),
+        ("S091.attested", {"outcome": "warned"}, "its form says 'warned', its result PASSED"),
+        ("S091.attested", {"outcome": "not applicable"}, "its form says 'not applicable', its result PASSED"),
+        ("S091.attested", {"outcome": ["passed"]}, "its form says \"['passed']\", its result PASSED"),
+        ("S091.attested", {"outcome": {"passed": "no"}}, "its result PASSED"),
+        ("S091.attested", {"date": "2099-01-01"}, "date 2099-01-01 lies after the signature of 2027-0"),
+        ("S091.attested", {"role": "approver"}, "role is 'approver'; S091.attested is signed by electrician, safety"),
+        ("S091.attested", {"role": ["electrician"]}, "role is ['electrician']; S091.attested is signed by"),
+        ("S004.attested", {"instrument": "Fluke 1625", "calibration": ""}, "calibration of the instrument is empty"),
+        (
+            "S078.attested",
+            {"autonomy_min": 0.5},
+            "autonomy_min of lab is 0.5, and ups.autonomy_min of the site file is",
+        ),
+        ("S013.attested", {"chassis_serial": "SN-gpu999"}, "is SN-gpu999, and assets.csv does not list it"),
+    ],
+)
+def test_a_signed_form_that_belies_its_record_or_the_plan_has_failed(
+    register: Register,
+    real_site: Site,
+    real_contents: Contents,
+    item: str,
+    changes: dict[str, Any],
+    why: str,
+) -> None:
+    """Whoever holds a pinned key can write a record by hand, past `bringup attest`."""
+    belied = changed(real_contents, item, lambda one: with_record(one, form=dict(one.record.form) | changes))
+    verdict = judge(register, SmallPlan(real_site), belied, (), NOW)
+    found = item_of(verdict, item)
+    assert (found.status, verdict.exit_code) == ("fail", 1), found.detail
+    assert why in found.detail
+
+
+def test_an_attestation_that_names_no_row_of_its_circuit_is_stale(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    """Else whoever writes it by hand would never have it become stale."""
+    bare = changed(real_contents, "S085.attested", lambda one: with_record(one, inputs={}))
+    found = item_of(judge(register, SmallPlan(real_site), bare, (), NOW), "S085.attested")
+    assert (found.status, "it does not say what row.circuits.cb-r01-a was" in found.detail) == ("stale", True)
+    assert [one.status for one in found.subjects] == ["stale", "stale"]
+
+
+def test_a_form_that_warns_passes_as_a_warning(register: Register, real_site: Site, real_contents: Contents) -> None:
+    item = "S091.attested"
+    form = {"outcome": "warned"}
+    said = changed(real_contents, item, lambda one: with_record(one, result="WARNED", form={**one.record.form, **form}))
+    assert item_of(judge(register, SmallPlan(real_site), said, (), NOW), item).status == "pass"
+
+
+def test_a_signed_reading_other_than_the_row_of_the_plan_has_failed(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    small = SmallPlan(real_site)
+    small = dataclasses.replace(small, circuits=small.circuits.assign(breaker_a=60))
+
+    def judged_with(rating_a: float) -> ItemVerdict:
+        def read(one: Entry) -> Entry:
+            form, inputs = {**one.record.form, "rating_a": rating_a}, rows(small, one.record.subject)
+            return with_record(one, form=form, inputs=inputs)
+
+        said = changed(real_contents, "S085.attested", read)
+        return item_of(judge(register, small, said, (), NOW), "S085.attested")
+
+    assert judged_with(60).status == "pass"
+    assert judged_with(1).status == "fail"
+    assert "rating_a of cb-r01-a is 1, and the plan has a breaker of 60 A" in judged_with(1).detail
+
+
+@pytest.mark.parametrize(
     ("item", "days", "status"),
     [
         ("S062.measured", 89, "pass"),
@@ -394,7 +468,11 @@ def test_evidence_ages_by_its_kind(
 
     def aged(entry: Entry) -> Entry:
         said = entry.record.identities
-        return with_record(entry, started=then, ended=then, identities=proven(said[0].device, then) if said else ())
+        form = dict(entry.record.form) | (
+            {"date": f"{then:%Y-%m-%d}", "calibration": None} if entry.record.form else {}
+        )
+        found = proven(said[0].device, then) if said else ()
+        return with_record(entry, started=then, ended=then, identities=found, form=form)
 
     contents = changed(real_contents, item, aged)
     assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), item).status == status
