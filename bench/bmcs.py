@@ -74,6 +74,9 @@ class Nothing:
     def reports(self) -> Mapping[str, Sequence[Report]]:
         return {}
 
+    def others(self) -> str:
+        return ""
+
     def offers(self) -> Mapping[str, Offer]:
         return {}
 

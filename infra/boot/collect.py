@@ -5,6 +5,7 @@
 Everything has a time budget; what is read is bounded and checked (capacity/services/boot/collected.py) before it is recorded.
 """
 
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -104,12 +105,16 @@ def ask(host: SshHost) -> Answer:
 
 @dataclass(frozen=True)
 class Told:
-    """What a node says of its image, and what its drives hold by serial number: SHA-256 of their first 2 MiB and last MiB."""
+    """What a node says of its image, and what its drives hold by serial number: SHA-256 of their first 2 MiB and last MiB.
+    `seeding_s`: seconds since its start where cloud-init still runs.
+    """
 
     running: str
     contents: Mapping[str, str]
+    seeding_s: float | None = None
 
 
+SEED = re.compile(r"seed (done|[0-9]{1,9})")
 ON_NODE = Path(__file__).with_name("on_node.sh").read_text()
 
 
@@ -127,17 +132,20 @@ def parse_drives(text: str, name: str, uuid: str, serials: Sequence[str]) -> Tol
     """The answer of on_node.sh. UnreadableAnswer for anything else."""
     source = Source(name, "ask what its drives hold", "log in and look at /etc/bringup-image and /sys/block by hand")
     lines = [answers.line(one) for one in text.splitlines()]
-    if len(lines) < 2:
-        raise source.unreadable("image and UUID", f"{len(lines)} lines")
+    if len(lines) < 3:
+        raise source.unreadable("image, UUID and seed", f"{len(lines)} lines")
     compare_identity(name, {"UUID": uuid}, {"UUID": lines[1]})
-    contents = dict(line.partition(" ")[::2] for line in lines[2:])
+    seed = SEED.fullmatch(lines[2])
+    if seed is None:
+        raise source.unreadable("seed done, or seed and seconds", lines[2])
+    contents = dict(line.partition(" ")[::2] for line in lines[3:])
     if (
-        len(contents) != len(lines) - 2
+        len(contents) != len(lines) - 3
         or set(contents) - {*serials}
         or not all(map(CONTENT.fullmatch, contents.values()))
     ):
-        raise source.unreadable("planned serial numbers, each once with 64 hex digits", "; ".join(lines[2:]) or "none")
-    return Told(lines[0], contents)
+        raise source.unreadable("planned serial numbers, each once with 64 hex digits", "; ".join(lines[3:]) or "none")
+    return Told(lines[0], contents, None if seed[1] == "done" else float(seed[1]))
 
 
 def parse(text: str, name: str, at: float) -> Answer:

@@ -89,9 +89,11 @@ system_info: {network: {renderers: [networkd]}}
 locale: false
 cloud_init_modules: [set_hostname, update_hostname, update_etc_hosts, users_groups, ssh]
 cloud_config_modules: [set_passwords]
-cloud_final_modules: [scripts_user, ssh_authkey_fingerprints, keys_to_console, final_message]
+cloud_final_modules: [ssh_authkey_fingerprints, keys_to_console, scripts_user, final_message]
 """
-"""Modules: what the seed asks for, and no more: a node's other settings are Ansible's."""
+"""Modules: what the seed asks for, and no more: a node's other settings are Ansible's. The console shows the host key before
+scripts of the site run, so that a node whose script does not end can be logged in to.
+"""
 MDADM_CONF = """# Written by `bringup image build`: the mirror is found by what is on its drives, whichever of them are there.
 HOMEHOST <ignore>
 AUTO +1.x

@@ -3,6 +3,8 @@
 Both are asked for by many servers at the same time and change slowly: an answer holds for `FRESH_S`.
 """
 
+import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +21,13 @@ PLANS = "/srv/bringup/boot/http/plan"
 """Folder of the plans of servers, as the role boot_server serves them (boot_server_root)."""
 LIST_PLANS = f'cd {PLANS} && for file in *.env; do [ -f "$file" ] && echo "== $file" && cat -- "$file"; done; true'
 FRESH_S = 5.0
+PROBE = "/usr/local/sbin/bringup-dhcp-probe"
+"""The role boot_server installs it (playbooks/library/bringup_dhcp_probe.py)."""
+LOOK = f'[ -x {PROBE} ] || exit 0; if [ "$(id -u)" = 0 ]; then exec {PROBE} "$1"; else exec sudo -n {PROBE} "$1"; fi'
+LOOK_FRESH_S = 60.0
+"""An unknown MAC asks once a minute at most: dnsmasq logs each."""
+
+_OTHER = re.compile(r"[0-9.]{7,15} \(([0-9a-f:]{17}|MAC unknown)\)")
 
 Value = TypeVar("Value")
 
@@ -44,8 +53,9 @@ class Shared(Generic[Value]):
 class BootServer:
     """The boot server of a site."""
 
-    def __init__(self, host: SshHost, fresh_s: float = FRESH_S) -> None:
+    def __init__(self, host: SshHost, fresh_s: float = FRESH_S, look_fresh_s: float = LOOK_FRESH_S) -> None:
         self._host = host
+        self._others = Shared(self._look, look_fresh_s)
         self._spool = Shared(lambda: collected.read(spool_of(host, absent=""), host.name), fresh_s)
         self._offers = Shared(self._read_offers, fresh_s)
 
@@ -57,8 +67,32 @@ class BootServer:
         """By MAC with hyphens what is served. DeviceError where the boot server cannot be read."""
         return self._offers.get()
 
+    def others(self) -> str:
+        """DHCP servers of others on the segment, with address and MAC; '' for none, and where the boot server has no probe.
+        DeviceError where it cannot be asked.
+        """
+        return self._others.get()
+
+    def _look(self) -> str:
+        said = self._host.run(["sh", "-c", LOOK, "sh", self._host.address], check=True).out
+        return parse_others(said, self._host.name)
+
     def _read_offers(self) -> dict[str, Offer]:
         return parse_offers(self._host.run(LIST_PLANS, check=True).out, self._host.name)
+
+
+def parse_others(text: str, where: str) -> str:
+    """Who answers an unknown MAC, by the output of PROBE. BadAnswer for anything else."""
+    if not text.strip():
+        return ""
+    try:
+        found = [f"{one['server']} ({one['mac'] or 'MAC unknown'})" for one in json.loads(text)]
+        known = all(_OTHER.fullmatch(one) for one in found)
+    except (ValueError, TypeError, KeyError):
+        known = False
+    if not known:
+        raise BadAnswer(where, f"run {PROBE}", "a JSON list of DHCP servers", text.strip()[:100], "playbooks/boot.yml")
+    return f"DHCP is answered by {', '.join(found)} as well" if found else ""
 
 
 def parse_offers(text: str, where: str) -> dict[str, Offer]:

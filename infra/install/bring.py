@@ -69,11 +69,13 @@ class InstallBmc(Protocol):
 
 
 class Heard(Protocol):
-    """What is needed of a boot server (infra/install/boot_server.py)."""
+    """What is needed of a boot server (infra/install/boot_server.py). others: other DHCP servers on its segment, '' for none."""
 
     def reports(self) -> Mapping[str, Sequence[Report]]: ...
 
     def offers(self) -> Mapping[str, Offer]: ...
+
+    def others(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -254,15 +256,19 @@ class Bringing:
             try:
                 reports = tuple(self.doors.boot.reports().get(self.delivered.hyphened, ()))
                 offer = self.doors.boot.offers().get(self.delivered.hyphened)
+                others = "" if life.started else self.doors.boot.others()
             except DeviceError as error:  # whether it was written is not known, so neither is what a lost power means
                 return Seen(silent=silent, barred=("not-offered", str(error)))
+            if others:
+                return Seen(reports=reports, on=on, silent=silent, barred=("rogue-dhcp", others))
             return Seen(reports=reports, on=on, silent=silent, barred=barred(self.target, offer, self.now()))
         told, stranger = self._told()
         if told is None:
             return Seen(on=on, silent=silent, stranger=stranger)
         version = (told.running.split()[1:2] or [""])[0]
         running = told.running if version == self.target.version and told.running != self.target.note else version
-        return Seen(running=running, on=on, silent=silent, bios=tuple(self._bios_differs(pending=False)))
+        bios = tuple(self._bios_differs(pending=False))
+        return Seen(running=running, on=on, silent=silent, bios=bios, seeding_s=told.seeding_s)
 
     def _inspect(self) -> Seen:
         seen = self.doors.bmc.identity()

@@ -1,10 +1,12 @@
 """`make demo-metal`: two empty virtual machines become accepted nodes, one by BIOS and one by UEFI, with faults on the way.
 
-Stages: build the image (once), render, take the BMCs over, both servers from a silent BMC to a login; then for one of them, while
-the other runs on: an unknown MAC, a wrong drive, drives with foreign content and the consent to overwrite them, a truncated image,
-the power cut while the image is written, and the same consent a second time; then either drive taken out of each. Each fault is a
-named state, and the same call brings the server on. At the end `installed.json` says what was seen, and checks of the step
-register judge it. Exit status 0 when all went as said.
+Stages: build the image (once), render, take the BMCs over, both servers from a silent BMC to a login, past a garbled BMC, a MAC
+that is not listed, and that of another server; then for one of them, while the other runs on: an unknown MAC and a second machine
+with its own on the segment, another DHCP server, a wrong drive and one that is too small, drives with foreign content and the
+consent to overwrite them, a truncated and an altered image, the power cut while the image is written, cloud-init that does not
+end, and the same consent a second time; then either drive taken out of each. Each fault is a named state, and the same call
+brings the server on. At the end `installed.json` says what was seen, and checks of the step register judge it. Exit status 0 when
+all went as said.
 
 A run that is killed leaves nothing in the way of the next one (infra/metal/claim.py); what the machine lacks is named before
 anything is begun (infra/metal/prerequisites.py).
@@ -39,7 +41,7 @@ from capacity.model import Plan
 from capacity.services import boot, slurm
 from capacity.services.boot import collected, consents, record
 from capacity.services.boot.intents import Intents, hyphened
-from capacity.services.boot.life import Life, Report
+from capacity.services.boot.life import SAFE_STOPS, Life, Report
 from capacity.services.boot.starting import Target
 from infra.boot import collect
 from infra.boot import image as images
@@ -53,6 +55,7 @@ from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import DELIVERED_FIRMWARE, components
 from infra.lab.powerd import BMC_RESTART_S
 from infra.lab.spec import Server as Spec
+from infra.metal import faults as wire
 from infra.metal import firmware
 from infra.metal.accepted import configured, device_files, states
 from infra.metal.bmcs import Bmcs, Load
@@ -98,6 +101,8 @@ JUDGE_S = 900.0
 IDLE_S = 300.0
 """For Slurm to call configured nodes idle: ten of their health checks."""
 SHUTDOWN_S = 120.0
+TWIN_S = 600.0
+"""For a machine to start from the network and to stop."""
 SHOWN_WORDS = 6
 """Of a command in a message."""
 WRITING_S = 8.0
@@ -427,7 +432,7 @@ def stages(
     proofs = Proofs(demo.metal / "proofs.json", image.version)
     if todo := [name for name in names if name not in stood]:
         demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
-        silent_bmc(demo, bringing, loads, todo[0])
+        before_anything(demo, bringing, loads, todo[0])
         if behind := due_for_firmware(demo, bringing, loads, todo):
             for name, life in bringing.bring(behind, demo.say).items():
                 if life.stopped != "firmware-behind":
@@ -487,12 +492,16 @@ def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, se
     held = contents(bringing, others)
     shut_down(bringing, victim)
     unknown_mac(demo, bringing, segment, victim)
+    twin(demo, bringing, victim)
     bringing.again(victim)
+    rogue_dhcp(demo, bringing, segment, victim)
     wrong_drive(demo, bringing, victim)
+    small_drive(demo, bringing, victim)
     foreign(demo, bringing, victim)
     consented(demo, bringing, found, image, victim)
-    truncated(demo, bringing, image, victim)
+    broken_images(demo, bringing, image, victim)
     power_cut(demo, bringing, victim)
+    unfinished_seed(demo, bringing, segment, victim)
     read_back(demo, bringing, victim, image)
     consent_again(demo, bringing, found, image, victim)
     again = {name: bringing.run(name, "cat /proc/sys/kernel/random/boot_id") for name in others}
@@ -501,17 +510,29 @@ def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, se
     demo.say(f"{', '.join(others)}: ran on, same boot, drives as they were")
 
 
-def silent_bmc(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], name: str) -> None:
-    """A BMC that takes connections and says nothing: a named stop, before anything of the server is touched."""
+def before_anything(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], name: str) -> None:
+    """A BMC that says nothing, one that says what is no Redfish, a port with a MAC that is not listed, and one with the MAC of
+    another server: named stops, before anything of the server is touched.
+    """
     if bringing.lives[name].step != "inspect":
         return
-    loads[name].bmc["hangs"] = True
-    try:
-        bringing.budgets["inspect"] = 5.0
-        expect(demo, bringing.bring([name], demo.say), name, "bmc-silent")
-    finally:
-        bringing.budgets["inspect"] = INSPECT_S
-        loads[name].bmc["hangs"] = False
+    for fault, state in (("hangs", "bmc-silent"), ("garbles", "bmc-garbled")):
+        loads[name].bmc[fault] = True
+        try:
+            bringing.budgets["inspect"] = 5.0
+            expect(demo, bringing.bring([name], demo.say), name, state)
+        finally:
+            bringing.budgets["inspect"] = INSPECT_S
+            loads[name].bmc[fault] = False
+    power = bringing.servers[name].power
+    whole = power.machine
+    others = [server.power.machine.mac for other, server in bringing.servers.items() if other != name]
+    for mac in (STRANGER, *others):
+        power.machine = dataclasses.replace(whole, mac=mac)
+        try:
+            expect(demo, bringing.bring([name], demo.say), name, "not-as-delivered")
+        finally:
+            power.machine = whole
 
 
 def due_for_firmware(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], names: Iterable[str]) -> list[str]:
@@ -698,7 +719,7 @@ def expect(demo: Demo, lives: dict[str, Life], name: str, state: str) -> None:
         raise DemoError(
             f"{name} stands at {life.step} {life.stopped or 'without a stop'}, expected {state}: {life.text}"
         )
-    demo.say(f"{name}: stopped as {state}, power off")
+    demo.say(f"{name}: stopped as {state}")
 
 
 def shut_down(bringing: Bringing, name: str) -> None:
@@ -827,18 +848,63 @@ def wrong_drive(demo: Demo, bringing: Bringing, name: str) -> None:
             raise DemoError("the drive that was not planned was written")
 
 
-def truncated(demo: Demo, bringing: Bringing, image: boot.Image, name: str) -> None:
-    """The boot server serves half of the image."""
-    served = demo.boot / boot.HTTP / "images" / image.role / image.version / image.parts["root"].file
-    whole = demo.out / "images" / ROLE / image.parts["root"].file
-    half = served.with_suffix(".half")
-    half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    half.replace(served)
-    try:
-        expect(demo, bringing.bring([name], demo.say), name, "image-broken")
-    finally:
-        served.unlink()
-        os.link(whole, served)
+def small_drive(demo: Demo, bringing: Bringing, name: str) -> None:
+    """The planned serial number on a drive that the image does not fit on."""
+    power = bringing.servers[name].power
+    whole = power.machine
+    drive = wire.small(whole.drives[0])
+    power.machine = dataclasses.replace(whole, drives=(drive, *whole.drives[1:]))
+    lives = bringing.bring([name], demo.say)
+    power.machine = whole
+    expect(demo, lives, name, "disk-too-small")
+    drive.file.unlink()
+
+
+def twin(demo: Demo, bringing: Bringing, name: str) -> None:
+    """A second machine with the MAC of a planned one, which is off: it gets that one's script; its drive is not planned."""
+    power = bringing.servers[name].power
+    whole = power.machine
+    other = Drive("sim-drive-twin", whole.folder / "sim-drive-twin.raw").ensure()
+    told = len(reports_of(bringing, [name]))
+    power.machine = dataclasses.replace(whole, name="twin", drives=(other,), serial="SIM-TWIN", uuid="")
+    power.on("network")
+    deadline = time.monotonic() + TWIN_S
+    while not (said := [one for one in reports_of(bringing, [name])[told:] if one.state in SAFE_STOPS]):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    power.off()
+    power.machine = whole
+    if [one.state for one in said] != ["wrong-disk"]:
+        raise DemoError(
+            f"two machines with the MAC {whole.mac}: expected wrong-disk, heard {[one.state for one in said]}"
+        )
+    with other.file.open("rb") as file:
+        if file.read(HEAD_BYTES).strip(b"\0"):
+            raise DemoError(f"the drive of a second machine with the MAC {whole.mac} was written")
+    other.file.unlink()
+    demo.say(f"two machines with the MAC {whole.mac}: the second stopped as wrong-disk, its drive is as it was")
+
+
+def rogue_dhcp(demo: Demo, bringing: Bringing, segment: Segment, name: str) -> None:
+    """Another DHCP server on the segment: the server is not switched on while it answers."""
+    with wire.another_dhcp(segment):
+        lives = bringing.bring([name], demo.say)
+        expect(demo, lives, name, "rogue-dhcp")
+    if wire.ROGUE_ADDRESS not in lives[name].text or bringing.servers[name].power.is_on:
+        raise DemoError(
+            f"{name}: the other DHCP server {wire.ROGUE_ADDRESS} was not named before the start: {lives[name].text}"
+        )
+
+
+def broken_images(demo: Demo, bringing: Bringing, image: boot.Image, name: str) -> None:
+    """The boot server serves half of the image, then an image that unpacks and is another one."""
+    root = image.parts["root"].file
+    served = demo.boot / boot.HTTP / "images" / image.role / image.version / root
+    whole = served.read_bytes()
+    for data, state in ((whole[: len(whole) // 2], "image-broken"), (wire.altered(served), "image-altered")):
+        with wire.replaced(served, data):
+            expect(demo, bringing.bring([name], demo.say), name, state)
 
 
 def power_cut(demo: Demo, bringing: Bringing, name: str) -> None:
@@ -852,4 +918,21 @@ def power_cut(demo: Demo, bringing: Bringing, name: str) -> None:
 
     expect(demo, bringing.bring([name], demo.say, watch), name, "power-off")
     demo.say(f"{name}: power cut {WRITING_S:g} s after writing began; the same call again")
+
+
+def unfinished_seed(demo: Demo, bringing: Bringing, segment: Segment, name: str) -> None:
+    """The server is written, and a script of its seed does not end; once what it waits for is there, the same call goes on."""
+    server = bringing.servers[name]
+    folder = demo.boot / boot.HTTP
+    seed = folder / "seed" / hyphened(server.power.machine.mac) / "user-data"
+    asked = len(segment.log_of_http())
+    with wire.waiting_seed(folder, seed, segment.network.address.partition("/")[0]) as page:
+        bringing.budgets["seed"] = 1.0
+        try:
+            expect(demo, bringing.bring([name], demo.say), name, "seed-unfinished")
+        finally:
+            del bringing.budgets["seed"]
+        if not wire.waits(segment, server.access.address, asked):
+            raise DemoError(f"{name}: stopped as seed-unfinished, and yet its script has asked for nothing")
+        demo.say(f"{name}: cloud-init waits for {page.name}, which is put there; the same call again")
     brought(bringing.bring([name], demo.say))

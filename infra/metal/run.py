@@ -18,6 +18,7 @@ from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import IMAGE_NOTE, Told, parse_drives, script_for
 from infra.boot.enrol import enrol
 from infra.install import bring
+from infra.install.boot_server import parse_others
 from infra.install.bring import Delivered, Doors, InstallBmc, Journal
 from infra.metal.machines import Power
 from infra.metal.segment import Segment
@@ -66,6 +67,9 @@ class Heard:
 
     def offers(self) -> Mapping[str, Offer]:
         return self._segment.offers()
+
+    def others(self) -> str:
+        return parse_others(self._segment.probe(), "boot server")
 
 
 class Watched(Journal):

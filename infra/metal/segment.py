@@ -22,9 +22,12 @@ from capacity.services.boot.starting import Offer, parse_offer
 from infra.lab.net import IP_BUDGET_S, NETNS, ip
 from infra.lab.paths import LabError
 from inventory.paths import repo_root
+from network.drivers.errors import Unreachable
 
 LOADERS = {BIOS_LOADER: Path("/usr/lib/ipxe/undionly.kpxe"), EFI_LOADER: Path("/usr/lib/ipxe/ipxe.efi")}
 HTTP_SERVER = repo_root() / "playbooks/roles/boot_server/files/boot_server.py"
+DHCP_PROBE = repo_root() / "playbooks/library/bringup_dhcp_probe.py"
+PROBE_S = 60.0
 CLONE_NEWNET = 0x40000000
 """setns(2): the descriptor is of a network namespace (linux/sched.h)."""
 TOOLS = {
@@ -137,6 +140,24 @@ class Segment:
     def spool(self) -> Spool:
         """The same with what is no report in it."""
         return read(self.reports_file.read_text() if self.reports_file.exists() else "", str(self.reports_file))
+
+    def probe(self) -> str:
+        """Who else answers DHCP on the segment, as the role's program prints it. Unreachable where it cannot ask."""
+        address = self.network.address.partition("/")[0]
+        argv = self.enter([sys.executable, DHCP_PROBE, address])
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=PROBE_S, stdin=subprocess.DEVNULL
+        )
+        if done.returncode:
+            raise Unreachable(
+                "boot server", "look for other DHCP servers", "a list", done.stderr.strip(), "look at br0"
+            )
+        return done.stdout
+
+    def log_of_http(self) -> str:
+        """What the HTTP server was asked for, a line a request: address and request."""
+        log = self.state / "http.log"
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def _dnsmasq(self, loaders: Path) -> None:
         leases = self.state / "leases"

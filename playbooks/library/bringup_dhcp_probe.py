@@ -1,14 +1,22 @@
 #!/usr/bin/python3
-"""Ansible module: which DHCP servers answer an unknown MAC on the segment of an address (RFC 2131)."""
+"""Ansible module: which DHCP servers answer an unknown MAC on the segment of an address (RFC 2131).
 
+The role boot_server installs it as a program too: `bringup-dhcp-probe ADDRESS` prints the servers as JSON. `pulumi up` calls it
+before it starts a server from the network.
+"""
+
+import contextlib
+import json
 import secrets
 import socket
 import struct
 import subprocess
+import sys
 import time
 from dataclasses import asdict, dataclass
 
-from ansible.module_utils.basic import AnsibleModule
+with contextlib.suppress(ImportError):  # the program needs nothing of Ansible
+    from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_dhcp_probe
@@ -30,6 +38,7 @@ COOKIE = b"\x63\x82\x53\x63"
 DISCOVER, OFFER = 1, 2
 MESSAGE_TYPE, SERVER_ID, END, PAD = 53, 54, 255, 0
 IP_BUDGET_S = 10
+WAIT_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -115,9 +124,22 @@ def ask(interface: str, wait_s: float) -> list[Offer]:
     return sorted(found.values(), key=lambda one: socket.inet_aton(one.server))
 
 
+def program(address: str) -> int:
+    """The servers on standard output; exit status 1 with a message where they cannot be asked for."""
+    try:
+        interface = interface_of(ip("-o", "-4", "addr"), address)
+        if not interface:
+            raise OSError(f"no interface has the address {address}")
+        print(json.dumps([asdict(server) for server in ask(interface, WAIT_S)]))
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"DHCP cannot be asked: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"address": {"type": "str", "required": True}, "wait_s": {"type": "float", "default": 3.0}},
+        argument_spec={"address": {"type": "str", "required": True}, "wait_s": {"type": "float", "default": WAIT_S}},
         supports_check_mode=True,
     )
     address = module.params["address"]
@@ -132,4 +154,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        sys.exit(program(sys.argv[1]))
     main()

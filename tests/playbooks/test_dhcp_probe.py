@@ -1,5 +1,6 @@
 """The probe for other DHCP servers: what it sends and understands, and a real server that it finds."""
 
+import json
 import struct
 import subprocess
 import sys
@@ -92,10 +93,25 @@ def segment(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["ip", "netns", "delete", name], check=True, timeout=10)
 
 
+def printed() -> str:
+    """What the program prints."""
+    argv = ["ip", "netns", "exec", NETNS, sys.executable, str(PLAYBOOKS / "library/bringup_dhcp_probe.py"), "10.9.0.2"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
 def asked() -> str:
     code = f"import runpy; m = runpy.run_path({str(PLAYBOOKS / 'library/bringup_dhcp_probe.py')!r}); print(m['ask']('probe0', 5.0))"
     argv = ["ip", "netns", "exec", NETNS, sys.executable, "-c", code]
     return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+def test_the_program_needs_nothing_of_ansible_and_names_an_address_that_the_machine_lacks():
+    argv = [sys.executable, "-S", str(PLAYBOOKS / "library/bringup_dhcp_probe.py"), "192.0.2.1"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=60, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    )
+    assert done.returncode == 1
+    assert done.stderr == "DHCP cannot be asked: no interface has the address 192.0.2.1\n"
 
 
 @pytest.mark.lab
@@ -124,6 +140,7 @@ def test_a_rogue_server_is_found_with_its_mac_and_one_that_knows_its_clients_is_
         time.sleep(0.2)
         try:
             assert said in asked()
+            assert [one["server"] for one in json.loads(printed())] == (["10.9.0.1"] if said != "[]" else [])
         finally:
             server.kill()
             server.wait()

@@ -26,6 +26,10 @@ BUDGET_S: Mapping[str, float] = {
 """Time budgets of a step, seconds; what takes longer is stopped as timed-out. Not confirmed: planning figures for servers with
 eight GPUs, whose self-test takes about ten minutes a boot; firmware counts three boots and the flashing.
 """
+SEED_S = 600.0
+"""Key `seed` of the budgets: how long after its start a node may still carry out its seed (cloud-init). Not confirmed: seeds set a
+name, an address and a login, which takes seconds.
+"""
 SAFE_STOPS: Mapping[str, str] = {
     "no-port": "no network port has the MAC that it booted from: correct DEVICE:eth0 in assets.csv",
     "no-lease": "DHCP gave no address in the initramfs: look at the switch port and at dnsmasq's log",
@@ -52,6 +56,8 @@ OTHER_STOPS: Mapping[str, str] = {
     "not-offered": "the boot server serves it another image or other drives, or nothing: bringup boot render, playbooks/boot.yml",
     "no-consent": "its drives hold a system that nobody said may be overwritten: drain it, then bringup boot render --overwrite",
     "in-use": "it has power and was not switched on by this program: find out what runs on it, then shut it down",
+    "rogue-dhcp": "another DHCP server answers on its segment: find it by its MAC and switch it off, then the same command",
+    "seed-unfinished": "cloud-init does not end on it: cloud-init status --long on the node says in what; mend that, then go on",
     "unknown-host": "what answers has a host key or UUID that is not enrolled: read the key on its console into known_hosts",
     "not-begun": "a server of a rack before this one is not ready: mend that server, then the same command",
 }
@@ -100,7 +106,7 @@ class Seen:
     from the plan, () when all is as planned. `running`: version of the image that the node says it runs. `on`: whether the
     server had power, as of before the reports were read. `silent`: why the BMC gave no answer, `garbled`: why its answer is none.
     `barred`: by which stop and why it must not be started from the network. `stranger`: why what answers as its node is not
-    trusted.
+    trusted. `seeding_s`: how long after its start the node still carries out its seed; None where that has ended.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -113,6 +119,7 @@ class Seen:
     garbled: str = ""
     barred: tuple[str, str] | None = None
     stranger: str = ""
+    seeding_s: float | None = None
 
 
 def from_dict(said: Mapping[str, Any]) -> Life:
@@ -168,10 +175,15 @@ def advance(
     if moved.step != life.step:
         moved = replace(moved, since=now, started=False)
         return moved, _FIRST[moved.step]
+    seed_s = budgets.get("seed", SEED_S)
+    if not moved.stopped and moved.step == "first-boot" and (seen.seeding_s or 0.0) > seed_s:
+        why = f"cloud-init has not ended {seen.seeding_s:.0f} s after the start, budget {seed_s:g} s"
+        return stopped(moved, "seed-unfinished", why), "none"
     if not moved.stopped and now - moved.since > budgets[moved.step]:
         spent = f"{moved.step} took longer than {budgets[moved.step]:g} s"
         last = seen.silent or seen.garbled or moved.text
         why = "bmc-silent" if seen.silent else "bmc-garbled" if seen.garbled else "timed-out"
+        why = "seed-unfinished" if seen.seeding_s is not None else why
         return stopped(moved, why, f"{spent}; last: {last}" if last else spent), "none"
     return moved, "none" if moved.stopped else action
 
@@ -232,6 +244,8 @@ def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
         return replace(life, stopped="other-image", text=said), "none"
     if seen.bios:
         return stopped(life, "bios-refused", "; ".join(seen.bios)), "none"
+    if seen.seeding_s is not None:
+        return replace(life, text="cloud-init has not ended"), "log-in"
     return replace(life, step="ready", image=image, text=""), "none"
 
 

@@ -155,7 +155,29 @@ def test_a_node_tells_what_its_planned_drives_hold_as_the_initramfs_does(tmp_pat
     assert told == collect.Told("gpu older 11", {"S1": demo.content(tmp_path / "dev" / "nvme0n1")})
 
 
-@pytest.mark.parametrize("text", ["", "gpu a b\n", f"gpu a b\n{UUID}\nS9 {'ab' * 32}\n", f"gpu a b\n{UUID}\nS1 all\n"])
+@pytest.mark.parametrize(("files", "runs"), [([], False), (["enabled"], True), (["enabled", "result.json"], False)])
+def test_a_node_tells_whether_cloud_init_still_runs(tmp_path: Path, files: list[str], runs: bool) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    script = collect.ON_NODE.replace("/run/cloud-init", str(tmp_path)).replace("/sys/block", str(tmp_path / "none"))
+    script = script.replace("as_root cat /sys/class/dmi/id/product_uuid", f"echo {UUID}")
+    done = subprocess.run(["sh", "-s"], input=f"WANTED=\n{script}", capture_output=True, text=True, check=True)
+    told = collect.parse_drives(done.stdout, "gpu001", UUID, ())
+    assert (told.seeding_s is not None) == runs
+    assert told.seeding_s is None or told.seeding_s > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "gpu a b\n",
+        f"gpu a b\n{UUID}\n",
+        f"gpu a b\n{UUID}\nseed soon\n",
+        f"gpu a b\n{UUID}\nseed done\nS9 {'ab' * 32}\n",
+        f"gpu a b\n{UUID}\nseed done\nS1 all\n",
+    ],
+)
 def test_another_answer_about_drives_is_refused(text: str) -> None:
     with pytest.raises(UnreadableAnswer, match="gpu001: ask what its drives hold: expected "):
         collect.parse_drives(text, "gpu001", UUID, ("S1", "S2"))
@@ -163,4 +185,4 @@ def test_another_answer_about_drives_is_refused(text: str) -> None:
 
 def test_another_machine_at_the_address_is_a_mismatch() -> None:
     with pytest.raises(IdentityMismatch, match="UUID"):
-        collect.parse_drives("gpu a b\nffffffff\n", "gpu001", UUID, ("S1",))
+        collect.parse_drives("gpu a b\nffffffff\nseed done\n", "gpu001", UUID, ("S1",))

@@ -49,6 +49,7 @@ class Boot:
     offer: Offer | None = OFFER
     told: list[Report] = field(default_factory=list)
     silent: bool = False
+    rogue: str = ""
 
     def reports(self) -> Mapping[str, Sequence[Report]]:
         self._answer()
@@ -57,6 +58,10 @@ class Boot:
     def offers(self) -> Mapping[str, Offer]:
         self._answer()
         return {} if self.offer is None else {DELIVERED.hyphened: self.offer}
+
+    def others(self) -> str:
+        self._answer()
+        return self.rogue
 
     def _answer(self) -> None:
         if self.silent:
@@ -83,6 +88,8 @@ class Machine:
         self.runs: str | None = None
         self.next_boot_runs = TARGET.note
         self.key_known = True
+        self.seeding = False
+        self.started_at = 0.0
         self.power_cut_while_writing = False
         self.contents: dict[str, str] = {}
         self.written = False
@@ -173,7 +180,7 @@ class Machine:
         self.clock.after(60, self._disk)
 
     def _disk(self) -> None:
-        self.runs = self.next_boot_runs
+        self.runs, self.started_at = self.next_boot_runs, self.clock.now
 
     # ---- the node
     def ask(self) -> Told:
@@ -181,7 +188,7 @@ class Machine:
             raise Unreachable(self.name, "ask", "an SSH server", "nothing", "check its power")
         if not self.key_known:
             raise IdentityMismatch(self.name, "run sh -s", "the host key in known_hosts", "an unknown host key", "look")
-        return Told(self.runs, self.contents)
+        return Told(self.runs, self.contents, self.clock.now - self.started_at if self.seeding else None)
 
     def doors(self) -> Doors:
         return Doors(self, self.boot, self.ask, lambda inventory: self.firmware_behind, lambda: self.ours, self._mark)

@@ -16,15 +16,17 @@ from tests.capacity.services.boot.test_starting import RENDERED
 class Host:
     """A boot server whose files are texts; None: there is none."""
 
-    name = "mgm01"
+    name, address = "mgm01", "10.0.0.2"
 
-    def __init__(self, spool: str | None, plans: str) -> None:
-        self.spool, self.plans, self.asked = spool, plans, 0
+    def __init__(self, spool: str | None, plans: str, others: str = "") -> None:
+        self.spool, self.plans, self.others, self.asked = spool, plans, others, 0
 
     def run(self, command: Any, *, check: bool = True) -> Completed:
         self.asked += 1
         if command == LIST_PLANS:
             return Completed(0, self.plans, "", 0.1)
+        if command[:2] == ["sh", "-c"]:
+            return Completed(0, self.others, "", 0.1)
         if self.spool is None:
             return Completed(1, "", "cat: /var/lib/bringup/boot/reports.jsonl: No such file or directory", 0.1)
         return Completed(0, self.spool, "", 0.1)
@@ -78,3 +80,26 @@ def test_the_folder_is_the_one_that_the_role_serves_from() -> None:
     defaults = Path("playbooks/roles/boot_server/defaults/main.yml")
     root = (repo_root() / defaults).read_text()
     assert f"boot_server_root: {boot_server.PLANS.removesuffix('/http/plan')}\n" in root
+
+
+ROGUE = '[{"server": "10.0.0.66", "offered": "10.0.0.99", "mac": "02:00:00:00:00:66"}]'
+
+
+def test_another_dhcp_server_is_named_by_address_and_mac() -> None:
+    assert served(Host("", "", ROGUE)).others() == "DHCP is answered by 10.0.0.66 (02:00:00:00:00:66) as well"
+    assert (
+        served(Host("", "", ROGUE.replace("02:00:00:00:00:66", "")))
+        .others()
+        .endswith("10.0.0.66 (MAC unknown) as well")
+    )
+
+
+@pytest.mark.parametrize("said", ["", "[]"])
+def test_a_boot_server_alone_on_its_segment_or_without_the_probe_names_nobody(said: str) -> None:
+    assert served(Host("", "", said)).others() == ""
+
+
+@pytest.mark.parametrize("said", ["{", "{}x", '["x"]', '[{"server": "x y", "mac": ""}]', '[{"server": 1}]', "7"])
+def test_another_answer_of_the_probe_is_refused(said: str) -> None:
+    with pytest.raises(BadAnswer, match="a JSON list of DHCP servers"):
+        served(Host("", "", said)).others()

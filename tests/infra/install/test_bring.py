@@ -143,6 +143,18 @@ FAULTS: dict[str, tuple[Break, Break, str, str]] = {
         "image",
         "power-off",
     ),
+    "another DHCP server": (
+        lambda site: setattr(site.boot, "rogue", "DHCP is answered by 10.9.0.1 (02:00:00:00:00:01) as well"),
+        lambda site: setattr(site.boot, "rogue", ""),
+        "image",
+        "rogue-dhcp",
+    ),
+    "cloud-init that never ends": (
+        lambda site: setattr(site.machine, "seeding", True),
+        lambda site: setattr(site.machine, "seeding", False),
+        "first-boot",
+        "seed-unfinished",
+    ),
     "host key that nobody enrolled": (
         lambda site: setattr(site.machine, "key_known", False),
         lambda site: setattr(site.machine, "key_known", True),
