@@ -23,7 +23,7 @@ from capacity.storage.load import checkpoint_load
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer, one_line
 from network.drivers.switch_agent import software
-from validation import assembly, burn_in, gpu_faults, readings
+from validation import assembly, burn_in, gpu_faults, link_pairs, readings
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -313,6 +313,12 @@ def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again({"links": len(cables), "faults": 0}, faults)
 
 
+def _pairs(raw: bytes, subject: str, plan: Plan) -> Again:
+    """Both ends of each planned link of a switch, compared again."""
+    found = link_pairs.judge(plan, subject, json.loads(raw))
+    return Again(found.value, found.problems)
+
+
 def _air(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(*assembly.air(_data(raw, subject)))
 
@@ -509,6 +515,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S151.applied": _gpus(gpu_faults.nccl),
     "S151.measured": _nvlink,
     "S160.measured": _preempted,
+    "S170.observed": _pairs,
     "S171.observed": _energy,
     "S176.measured": _metrics,
     "S177.observed": _series,

@@ -136,6 +136,16 @@ def adapter_cables(plan: Plan, switch: str) -> pd.DataFrame:
     return cables[at]
 
 
+def cabled_ports(plan: Plan, fabric: str) -> dict[str, list[str]]:
+    """The ports of each device that the plan cables in a fabric, in the order of the cables."""
+    cables = plan.cables[plan.cables["fabric"] == fabric]
+    found: dict[str, list[str]] = {}
+    for end in ("a", "b"):
+        for device, port in zip(cables[f"{end}_device"], cables[f"{end}_port"], strict=True):
+            found.setdefault(device, []).append(port)
+    return found
+
+
 def link_faults(text: str, node: str, rate_gbps: float, site: Site) -> list[str]:
     """What is wrong with a link of the compute fabric, from what mlxlink says of it at an adapter of this node (S047)."""
     ber, raw_ber = (float(site.limits[key].value) for key in ("link_ber_max", "link_raw_ber_max"))

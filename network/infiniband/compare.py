@@ -165,6 +165,19 @@ def edges(found: Discovery, named: Named, wire: Wire) -> pd.DataFrame:
     )
 
 
+def planes(found: Discovery, named: Named, wire: Wire) -> dict[str, list[tuple[frozenset[str], int]]]:
+    """{planned end: (GUIDs of its node and port, InfiniBand port) of each of its planes}; a single one but on systems of several
+    ASICs.
+    """
+    guid = dict(zip(found.nodes["key"], found.nodes["guid"], strict=True))
+    made: dict[str, list[tuple[frozenset[str], int]]] = {}
+    for key, port in found.links[["key", "port"]].itertuples(index=False, name=None):
+        if name := named.names.get(key):
+            end = name if ":" in name else f"{name}:{wire.port(name, port)}"
+            made.setdefault(end, []).append((frozenset({guid[key], key[2:].zfill(16)}), port))
+    return made
+
+
 def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Collection[str] = ()) -> list[Finding]:
     """Differences between the planned compute cables and the discovered ones.
 

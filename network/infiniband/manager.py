@@ -5,6 +5,7 @@
     host.apply(wanted)       packages, files, unit; returns when this host's subnet manager is master or standby
     host.remove()            no subnet manager
     host.fabric()            what infiniband-diags say of the whole fabric, raw
+    host.diagnose()          what ibdiagnet writes of it, raw
 
 `Wanted` carries the GUID of the host's own adapter port: a host that has no such port is another one, and nothing is
 started on it. All calls raise DeviceErrors that name the host and keep a total time budget.
@@ -25,6 +26,7 @@ from network.drivers.answers import Flag, Line, Number, Source, Text, Whole
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import DeviceTimeout, IdentityMismatch, PushIncomplete, Unreachable
 from network.drivers.ssh import SshHost
+from network.infiniband.ibdiagnet import SECTIONS
 from network.infiniband.subnet import CONFIG, LOG, PACKAGES, PARTITIONS, ROOTS, UNIT, UNIT_FILE
 
 PROGRAM = Path(__file__).with_name("on_host.py").read_text()
@@ -38,6 +40,10 @@ ELECTION_S = 15.0
 """How long a running manager may be between master and standby while it is read: one that met another or lost it elects."""
 FABRIC_BUDGET_S = 300.0
 POLL_S = 0.5
+WHOLE_DIAGNOSIS = ("--get_phy_info", "--routing", "--sharp")
+"""ibdiagnet's options (IBUtils2 Utility Documentation 2.23): bit errors and FEC of each port, adaptive routing, SHARP trees."""
+COUNTERS_ALONE: tuple[str, ...] = ()
+"""Counters of ports are collected without any option."""
 
 
 class _Managers(TypedDict):
@@ -69,6 +75,17 @@ class _Fabric(TypedDict):
     pkeys: dict[Line, Text]
     lanes: dict[Line, Text]
     arbitration: dict[Line, Text]
+
+
+class _Diagnosed(TypedDict):
+    """Answer to `diagnose`: files of ibdiagnet, for network.infiniband.ibdiagnet."""
+
+    began: Number
+    ended: Number
+    db_csv: Text
+    net_dump_ext: Text
+    sharp: Text
+    sharp_am: Line
 
 
 class _Watch(TypedDict):
@@ -149,6 +166,15 @@ class ManagerHost:
     def fabric(self, budget_s: float = FABRIC_BUDGET_S) -> dict[str, Any]:
         """Raw answers of the whole fabric as seen from this host (keys as in on_host.py)."""
         return self._data("fabric", {"budget_s": budget_s / 3}, budget_s, _Fabric)
+
+    def diagnose(
+        self, budget_s: float, options: Sequence[str] = WHOLE_DIAGNOSIS, not_before: float = 0.0
+    ) -> dict[str, Any]:
+        """Files of ibdiagnet (keys as in on_host.py), of a run that starts at `not_before`, in seconds since 1970."""
+        sections = {name: list(columns) for name, columns in SECTIONS.items()}
+        request = {"budget_s": budget_s, "options": list(options), "not_before": not_before, "sections": sections}
+        waits_s = max(0.0, not_before - time.time())
+        return self._data("diagnose", request, waits_s + budget_s + self.budget_s, _Diagnosed)
 
     def watch(self, lids: Sequence[int], budget_s: float) -> dict[str, Any]:
         """Ask these ports by LID until this host's manager is the master: {master, sent, lost, watched_s}."""

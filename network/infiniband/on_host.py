@@ -4,18 +4,23 @@
     apply   {files, unit, packages, pins, log, …}   install what is missing, write, start; the SM answers or it raises
     remove  {paths, unit}                           no subnet manager and no files of it
     fabric  {log, budget_s}                         what infiniband-diags say of the whole fabric
+    diagnose {budget_s, options, not_before, sections}  what ibdiagnet writes of the whole fabric
     watch   {lids, budget_s}                        ask these ports by LID without end until this host's manager is master
     stop, start {unit}                              the service alone, as it is configured
 
 Every command has a time budget. A failure is {"error": "…"} with exit status 0, so that it is told from a broken login.
 """
 
+import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -240,6 +245,54 @@ def fabric(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def diagnose(request: dict[str, Any]) -> dict[str, Any]:
+    """Files of ibdiagnet, of its database only the named columns of sections: '' for one that it did not write. It starts at
+    `not_before` (seconds since 1970) at the earliest; `began` and `ended` are such times too. `sharp_am` is the state of the
+    aggregation manager's service on this host.
+
+    ibdiagnet ends with another status than 0 where it finds something to report, so only its files say whether it ran.
+    """
+    if shutil.which("ibdiagnet") is None:
+        raise HostError("ibdiagnet is not installed (package ibutils2 of NVIDIA's DOCA or MLNX_OFED)")
+    time.sleep(max(0.0, request["not_before"] - time.time()))
+    with tempfile.TemporaryDirectory(prefix="ibdiagnet-") as folder:
+        began = time.time()
+        run("ibdiagnet", *request["options"], "-o", folder, budget_s=request["budget_s"], check=False)
+        ended = time.time()
+        database = Path(folder) / "ibdiagnet2.db_csv"
+        if not database.exists():
+            raise HostError("ibdiagnet wrote no ibdiagnet2.db_csv: run it on the host by hand")
+        with database.open(errors="replace") as lines:
+            cut = "".join(cut_to(request["sections"], lines))
+        files = {
+            name: path.read_text(errors="replace") if (path := Path(folder) / f"ibdiagnet2.{name}").exists() else ""
+            for name in ("net_dump_ext", "sharp")
+        }
+    sharp_am = run("systemctl", "is-active", "sharp_am", check=False).strip()
+    return {"began": began, "ended": ended, "db_csv": cut, "sharp_am": sharp_am, **files}
+
+
+def cut_to(sections: dict[str, list[str]], lines: Iterable[str]) -> Iterator[str]:
+    """These columns of these sections of a database of ibdiagnet, which for 8,192 adapters has hundreds of megabytes. A row of
+    another length than its head stays whole: whoever reads it names it.
+    """
+    inside, head = "", list[str]()
+    for line in lines:
+        if line.startswith("START_"):
+            inside, head = line.removeprefix("START_").strip(), []
+        if inside in sections:
+            if line.startswith(("START_", "END_")) or not line.strip():
+                inside = "" if line.startswith("END_") else inside
+                yield line
+                continue
+            cells = [cell.strip() for cell in next(csv.reader([line]))]
+            head = head or cells
+            places = [place for place, name in enumerate(head) if name in sections[inside]]
+            yield ",".join(cells[place] for place in places) + "\n" if len(cells) == len(head) else line
+        elif line.startswith("END_"):
+            inside = ""
+
+
 def watch(request: dict[str, Any]) -> dict[str, Any]:
     """Datagrams that are routed by LID, one port after the other, until this host's manager is the master or time is up.
 
@@ -268,7 +321,16 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     return unit_state(request["unit"])
 
 
-VERBS = {"watch": watch, "stop": stop, "start": start, "read": read, "apply": apply, "remove": remove, "fabric": fabric}
+VERBS = {
+    "watch": watch,
+    "stop": stop,
+    "start": start,
+    "read": read,
+    "apply": apply,
+    "remove": remove,
+    "fabric": fabric,
+    "diagnose": diagnose,
+}
 
 
 def main() -> None:

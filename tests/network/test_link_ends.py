@@ -1,5 +1,6 @@
 """One end of a link by mlxlink: modelled answers, every way in which an end is wrong, and texts that are cut or garbled."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
-from network.link_ends import LinkEnd, faults, parse, soak_s
+from network.link_ends import LinkEnd, faults, kind_of_fec, parse, seen, soak_s, unlike
 
 NDR = (Path(__file__).parents[1] / "data/modelled/mlxlink/ndr.json").read_text()
 SOURCE = Source("gpu001", "read links: mlx5_0")
@@ -123,3 +124,50 @@ def test_a_section_of_another_shape_is_refused_or_read_as_if_it_were_not_there(s
         return
     assert section != LINK
     assert found(end) == ([] if section == MODULE else ["counts no bit errors"])
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Standard_RS-FEC - (544,514)", "RS"),
+        ("Standard LL RS-FEC - (272,257+1)", "low-latency RS"),
+        ("RS_FEC", "RS"),
+        ("LLRS", "low-latency RS"),
+        ("Firecode FEC", "Firecode"),
+        ("BaseR", "Firecode"),
+        ("No FEC", "none"),
+        ("None", "none"),
+        ("Off", "none"),
+        ("N/A", "none"),
+        ("something new", ""),
+    ],
+)
+def test_words_of_the_tools_for_one_code_are_the_same(said: str, kind: str) -> None:
+    assert kind_of_fec(said) == kind
+
+
+def test_ends_alike_in_other_words_do_not_differ() -> None:
+    end = parse(NDR, SOURCE)
+    far = dataclasses.replace(end, state="ACT", physical="LINK UP", fec="RS_FEC", lanes=0)
+    assert list(unlike(end, far)) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("rate_gbps", 200.0, "400 and 200 Gb/s"),
+        ("lanes", 2, "4 and 2 lanes"),
+        ("fec", "Firecode FEC", "FEC Standard_RS-FEC - (544,514) and Firecode FEC"),
+        ("state", "Down", "state Active, LinkUp and Down, LinkUp"),
+    ],
+)
+def test_what_two_ends_have_otherwise_is_named(field: str, value: object, words: str) -> None:
+    end = parse(NDR, SOURCE)
+    assert list(unlike(end, dataclasses.replace(end, **{field: value}))) == [words]  # type: ignore[arg-type]
+
+
+def test_an_end_is_judged_by_what_it_shows_now() -> None:
+    fresh = changed(COUNTERS, time_since_last_clear="1.0")
+    assert list(seen(fresh, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15)) == []
+    (fault,) = seen(changed(COUNTERS, effective_physical_ber="2E-12"), rate_gbps=400, raw_ber=2.4e-4, ber=1e-15)
+    assert fault == "has a bit error rate of 2.0e-12 after FEC, limit 1.0e-15"

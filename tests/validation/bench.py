@@ -19,7 +19,7 @@ from capacity.model import Plan
 from inventory.findings import Finding
 from inventory.site import Site
 from tests.plans import plan_of
-from tests.validation import recordings
+from tests.validation import modelled_links, recordings
 from validation import freeze
 from validation.evidence import Entry, Identity, Mode, Record
 from validation.evidence.channels import NAMESPACE, Ledger, challenge
@@ -377,6 +377,8 @@ def raw_of(item: str, subject: str) -> bytes:
         return json.dumps(
             {f"{host}:{port}": text for host, port in zip(ends["a_device"], ends["a_port"], strict=True)}
         ).encode()
+    if item == "S170.observed":
+        return json.dumps(modelled_links.of_inband(plan, subject)).encode()
     if item in OF_GPUS:
         return answer(recorded()["nodes"][subject]["data"], subject)
     count = dict(zip(plan.devices["name"], plan.devices["psu_count"], strict=True)).get(subject, 2)

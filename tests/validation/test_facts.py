@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
-from network.drivers.errors import BadAnswer, LoginRefused, Unreachable
+from network.drivers.errors import BadAnswer, DeviceTimeout, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost
 from tests.network.infiniband.fabrics import recorded
 from tests.plans import plan_of
@@ -147,6 +148,9 @@ class FakeNode(SshHost):
         return done(json.dumps(GPU_ANSWER) if self.name == "gpu001" else '{"devices": nul')
 
 
+IBDIAGNET = Path(__file__).parents[1] / "data" / "modelled" / "ibdiagnet"
+
+
 class FakeManagerHost:
     """A host with a subnet manager; what it says of the fabric was recorded on the lab's."""
 
@@ -165,6 +169,10 @@ class FakeManagerHost:
             "lanes": {"02420a0005000080/1": recorded("smpquery-sl2vl.txt")},
             "arbitration": {"02420a0005000080/1": recorded("smpquery-vlarb.txt")},
         }
+
+    def diagnose(self, budget_s: float) -> dict[str, Any]:
+        files = {name: (IBDIAGNET / f"{name}.txt").read_text() for name in ("db_csv", "net_dump_ext", "sharp")}
+        return {"began": 1.0, "ended": 3.5, "sharp_am": "active", **files}
 
 
 @pytest.fixture
@@ -208,8 +216,34 @@ def test_the_fabric_is_read_from_every_host_with_a_subnet_manager(plan, devices)
     assert data["own"]["state"] == "MASTER"
     assert data["pkeys"] == {"02420a0003000471": [0x7FFF, 0x8001]}
     assert data["arbitration"]["02420a0005000080/1"] == {"low": {"0": 64}, "high": {"1": 64}}
+    said = data["diagnosed"]
+    assert said["ends"]["0002c90300000001/1"]["fec"] == "RS_FEC"
+    assert said["ends"]["0002c90300000001/2"]["raw_ber"] is None
+    assert (said["ended"] - said["began"], said["sharp_am"], sorted(said["trees"])) == (2.5, "active", ["0", "1"])
     (identity,) = subnets["mgm01"].identities
     assert (identity.device, identity.channel, identity.serial) == ("mgm01:ib0", "guid", "02420a0003008301")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"db_csv": "START_AR_INFO\nNodeGUID,e\n"}, "line 2 of ibdiagnet2.db_csv is the last"),
+        (DeviceTimeout("mgm01", "diagnose", "an answer", "nothing", "wait"), "mgm01"),
+    ],
+)
+def test_an_ibdiagnet_that_cannot_be_read_leaves_the_rest_of_the_fabric(plan, devices, monkeypatch, files, words):
+    whole = FakeManagerHost.diagnose
+
+    def diagnose(self: FakeManagerHost, budget_s: float) -> dict[str, Any]:
+        if isinstance(files, Exception):
+            raise files
+        return whole(self, budget_s) | files
+
+    monkeypatch.setattr(FakeManagerHost, "diagnose", diagnose)
+    data = gather(plan).subnets["mgm01"].data
+    assert set(data["diagnosed"]) == {"error"}
+    assert words in data["diagnosed"]["error"]
+    assert data["links"]
 
 
 def test_counters_that_cannot_be_read_leave_the_rest_of_the_fabric(plan, devices, monkeypatch):

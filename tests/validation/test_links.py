@@ -1,15 +1,23 @@
-"""Links by the adapters at their ends, on modelled answers of mlxlink."""
+"""Links by their ends, on modelled answers of mlxlink, ethtool, Prometheus and ibdiagnet."""
 
+import copy
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from capacity.model import Plan
+from inventory.delivered.assets import load_assets
 from inventory.site.sections.acceptance import Limit
 from network.drivers.answers import Source
+from network.drivers.credentials import SshCredentials
+from network.infiniband.subnet import guid_book
 from tests.plans import plan_of
+from tests.validation import modelled_links
+from validation import link_pairs
 from validation.check import Outcome
+from validation.checks import conftest
 from validation.checks import test_links as links
 from validation.facts import Answer, Facts
 from validation.facts.shapes import machine_of
@@ -81,3 +89,252 @@ def test_a_switch_without_adapters_is_skipped() -> None:
 def test_devices_of_an_infiniband_site_are_known_by_the_names_of_the_catalogue() -> None:
     plan = plan_of("lab")
     assert links.names_of_devices(plan)["gpu001"]["mlx5_3"] == "gpu001:ib3"
+
+
+# -- both ends of each link --------------------------------------------------------------------------------------------
+def answer(device: str, kind: str, **data: Any) -> Answer:
+    return Answer(device, kind, data=data)
+
+
+def ethernet() -> Facts:
+    """A RoCE site whose ends all say that they are well."""
+    servers = facts(ROCE)
+    nodes = {}
+    for host in ROCE.devices.loc[ROCE.devices["kind"] == "server", "name"]:
+        machine = servers.nodes[host].data["machine"] if host in servers.nodes else {"container": "", "errors": {}}
+        nodes[host] = answer(host, "ssh", machine={**machine, "ethtool": modelled_links.kernel(ROCE, host)})
+    inband = ROCE.devices.loc[(ROCE.devices["kind"] == "switch") & (ROCE.devices["fabric"] == "inband"), "name"]
+    switches = {
+        name: answer(name, "ssh", machine={"container": "", "errors": {}, "ethtool": modelled_links.kernel(ROCE, name)})
+        for name in inband
+    }
+    said = {"queries": {}, "series": modelled_links.telemetry_series(ROCE)}
+    return Facts(nodes=nodes, switches=switches, telemetry={"mgm01": answer("mgm01", "prometheus", **said)})
+
+
+WELL = ethernet()
+INBAND_LEAF = ROCE.devices.loc[(ROCE.devices["fabric"] == "inband") & (ROCE.devices["role"] == "leaf"), "name"].iloc[0]
+
+
+def paired(found: Facts, switch: str) -> Outcome:
+    return links.test_both_ends_of_each_link_say_the_same(switch, ROCE, found, {}, NAMES, {})
+
+
+def with_series(name: str, device: str, port: str, value: float | None) -> Facts:
+    """The well site with another value of one series of a port; None takes it away."""
+    found = copy.deepcopy(WELL.telemetry["mgm01"].data)
+    if value is None:
+        del found["series"][name][device][port]
+    else:
+        found["series"][name].setdefault(device, {})[port] = value
+    return dataclasses.replace(WELL, telemetry={"mgm01": answer("mgm01", "prometheus", **found)})
+
+
+def with_text(kind: str, device: str, port: str, **texts: str) -> Facts:
+    """The well site with other words of ethtool at a port."""
+    answers = dict(getattr(WELL, kind))
+    data = copy.deepcopy(answers[device].data)
+    data["machine"]["ethtool"][port].update(texts)
+    changed: dict[str, Any] = {kind: {**answers, device: Answer(device, "ssh", data=data)}}
+    return dataclasses.replace(WELL, **changed)
+
+
+def test_both_ends_of_all_links_of_a_compute_leaf_are_compared_and_what_is_not_shown_is_said() -> None:
+    outcome = paired(WELL, "rol001")
+    assert outcome.passed, outcome.detail
+    assert outcome.value == {"links": 64, "counters_alike": 64, "counters_began_anew": 0, "drops_s": 0.0, "faults": 0}
+    assert "both ends of 64 links alike" in outcome.detail
+    assert "FEC at 96 ends" in outcome.detail  # 64 of the leaf itself and 32 of spines: no driver shows it there
+
+
+def test_both_ends_of_all_links_of_an_inband_leaf_are_compared_by_ethtool() -> None:
+    outcome = paired(WELL, INBAND_LEAF)
+    assert outcome.passed, outcome.detail
+    assert "not shown" not in outcome.detail
+
+
+def one_cable(switch: str) -> tuple[str, str, str]:
+    """(port of the switch, server, port there) of its first cable to a server."""
+    rows = link_pairs.cables_of(ROCE, switch)
+    far, own = rows.loc[rows["b"].str.startswith(f"{switch}:"), ["a", "b"]].iloc[0]
+    device, _, port = far.partition(":")
+    return own.partition(":")[2], device, port
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ({"link": modelled_links.SAID["link"].replace("200000Mb/s", "50000Mb/s")}, "50 and 100 Gb/s"),
+        (
+            {"link": modelled_links.SAID["link"].replace("200000Mb/s\n\tLanes: 4", "100000Mb/s\n\tLanes: 2")},
+            "2 and 4 lanes",
+        ),
+        ({"fec": modelled_links.SAID["fec"].replace("encoding: RS", "encoding: BaseR")}, "FEC BaseR and RS"),
+        ({"module": modelled_links.SAID["module"].replace("0.49 dBm", "-14.2 dBm")}, "receives -14.2 dBm on lane 1"),
+        ({"statistics": "rx_bits_phy: 1000000\nrx_corrected_bits_phy: 900\n"}, "9.0e-04 before FEC, limit 2.4e-04"),
+        ({"link": "Link detected: no"}, "state Down, no and Up, LinkUp"),
+        ({"link": "cut"}, "cannot be read"),
+    ],
+)
+def test_an_end_that_is_otherwise_is_named_with_the_other(texts: dict[str, str], words: str) -> None:
+    _, host, port = one_cable(INBAND_LEAF)
+    outcome = paired(with_text("nodes", host, port, **texts), INBAND_LEAF)
+    assert not outcome.passed
+    assert f"{host}:{port}" in outcome.detail
+    assert words in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("node_sent", 8e9, "sends 64 Gb/s and"),
+        ("node_received", 0.0, "receives 0 Gb/s"),
+        ("node_errors", 7.5, "counts 7.5 errors a second"),
+        ("node_sent", None, "counters of both ends are not known"),
+        ("node_samples", 10, "a comparison takes"),
+    ],
+)
+def test_counters_that_do_not_agree_are_named(name: str, value: float | None, words: str) -> None:
+    _, host, port = one_cable(INBAND_LEAF)
+    outcome = paired(with_series(name, host, port, value), INBAND_LEAF)
+    assert not outcome.passed
+    assert words in outcome.detail
+
+
+def test_a_counter_that_began_anew_is_told_and_drops_are_summed() -> None:
+    _, host, port = one_cable(INBAND_LEAF)
+    outcome = paired(with_series("node_resets", host, port, 1), INBAND_LEAF)
+    assert (outcome.passed, outcome.value["counters_began_anew"]) == (True, 1)  # type: ignore[index]
+    outcome = paired(with_series("node_drops", host, port, 2.5), INBAND_LEAF)
+    assert (outcome.passed, outcome.value["drops_s"]) == (True, 2.5)  # type: ignore[index]
+
+
+def test_a_port_of_a_compute_switch_that_is_down_or_slow_is_named() -> None:
+    own, host, port = one_cable("rol001")
+    outcome = paired(with_series("switch_up", "rol001", own, 2), "rol001")
+    assert f"{host}:{port} and rol001:{own}: state Active, LinkUp and Down, LinkDown" in outcome.detail
+    outcome = paired(with_series("switch_mbps", "rol001", own, 200_000), "rol001")
+    assert "400 and 200 Gb/s" in outcome.detail
+
+
+def test_an_end_that_nobody_knows_and_a_telemetry_server_that_is_down_fail() -> None:
+    own, *_ = one_cable("rol001")
+    outcome = paired(with_series("switch_up", "rol001", own, None), "rol001")
+    assert f"rol001:{own} is not known: neither mlxlink, ethtool nor the telemetry" in outcome.detail
+    down = dataclasses.replace(WELL, telemetry={"mgm01": Answer("mgm01", "prometheus", error="mgm01: no answer")})
+    assert "is not known: mgm01: no answer" in paired(down, "rol001").detail
+
+
+def test_containers_have_no_links_to_compare() -> None:
+    node = answer("gpu001", "ssh", machine={"container": "lxc", "errors": {}})
+    with pytest.raises(pytest.skip.Exception, match="containers"):
+        paired(Facts(nodes={"gpu001": node}), "rol001")
+
+
+# -- on InfiniBand -----------------------------------------------------------------------------------------------------
+LAB = with_limits(plan_of("lab"))
+GUIDS = guid_book(load_assets(LAB.site))
+VIEW = Facts.read(Path(__file__).parent / "data" / "healthy.json").subnets["mgm01"]
+HOUR_OF_WORDS = 10**12
+
+
+def infiniband(
+    first: dict[str, Any] | None = None, again: dict[str, Any] | None = None
+) -> tuple[Facts, dict[str, Any]]:
+    """The lab's fabric as ibdiagnet would write it, at the begin of a run and an hour later."""
+    times = ((0.0, 0), (3600.0, HOUR_OF_WORDS))
+    made = [modelled_links.diagnosed(LAB, VIEW, GUIDS, began=began, words=words) for began, words in times]
+    seen = dataclasses.replace(VIEW, data={**VIEW.data, "diagnosed": made[0] if first is None else first})
+    return Facts(subnets={"mgm01": seen}), made[1] if again is None else again
+
+
+def diagnosed_pair(found: Facts, again: dict[str, Any], switch: str = "ibl001") -> Outcome:
+    return links.test_both_ends_of_each_link_say_the_same(switch, LAB, found, GUIDS, {}, again)
+
+
+@pytest.mark.parametrize("switch", ["ibl001", "ibs001"])
+def test_both_ends_of_infiniband_links_are_compared_between_switches_too(switch: str) -> None:
+    outcome = diagnosed_pair(*infiniband(), switch)
+    assert outcome.passed, outcome.detail
+    assert outcome.value["counters_alike"] == outcome.value["links"] > 0  # type: ignore[index]
+    assert "light at" in outcome.detail  # ibdiagnet is not asked for modules; adapters say it by mlxlink
+
+
+def end_in(found: dict[str, Any], number: int = 0) -> str:
+    """GUID/port of a port of ibl001 in what ibdiagnet wrote."""
+    return sorted(one for one in found["ends"] if one.startswith(GUIDS["ibl001"]))[number]
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "words"),
+    [
+        ("ends", {"rate_gbps": 100.0, "lanes": 2}, "runs at 100 Gb/s, planned 200"),
+        ("ends", {"fec": "FC_FEC"}, "FEC"),
+        ("ends", {"raw_ber": 1e-3}, "has a bit error rate of 1.0e-03 before FEC, limit 2.4e-04"),
+        ("ends", {"effective_ber": 1e-9}, "has a bit error rate of 1.0e-09 after FEC, limit 1.0e-15"),
+        ("ends", {"state": "DOWN", "physical": "POLL"}, "is DOWN, POLL"),
+    ],
+)
+def test_an_infiniband_end_that_is_otherwise_is_named(part: str, values: dict[str, Any], words: str) -> None:
+    found, again = infiniband()
+    diagnosed = copy.deepcopy(found.subnets["mgm01"].data["diagnosed"])
+    diagnosed[part][end_in(diagnosed)].update(values)
+    outcome = diagnosed_pair(*infiniband(first=diagnosed, again=again))
+    assert not outcome.passed
+    assert "ibl001:" in outcome.detail
+    assert words in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"sent": HOUR_OF_WORDS // 2}, "sends 4.44 Gb/s"),
+        ({"symbol_errors": 36_000_000}, "counts 1e+04 errors a second"),
+    ],
+)
+def test_infiniband_counters_that_do_not_agree_are_named(values: dict[str, int], words: str) -> None:
+    found, again = infiniband()
+    again = copy.deepcopy(again)
+    again["counters"][end_in(again)].update(values)
+    outcome = diagnosed_pair(found, again)
+    assert not outcome.passed
+    assert words in outcome.detail
+
+
+def test_counters_that_were_cleared_between_two_readings_are_not_compared() -> None:
+    found, again = infiniband()
+    diagnosed = copy.deepcopy(found.subnets["mgm01"].data["diagnosed"])
+    diagnosed["counters"][end_in(diagnosed)]["sent"] = 2 * HOUR_OF_WORDS
+    outcome = diagnosed_pair(*infiniband(first=diagnosed, again=again))
+    assert "counters were cleared between two readings. Fix: run the checks again" in outcome.detail
+
+
+def test_readings_too_close_together_say_how_long_it_takes() -> None:
+    found, _ = infiniband()
+    again = modelled_links.diagnosed(LAB, VIEW, GUIDS, began=30.0, words=0)
+    assert "counted for 30 s, a comparison takes 80 s" in diagnosed_pair(found, again).detail
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "words"),
+    [
+        ({"error": "mgm01: ibdiagnet is not installed"}, {}, "is not known: mgm01: ibdiagnet is not installed"),
+        (None, {"error": "mgm01: no answer"}, "counters were read once: mgm01: no answer"),
+    ],
+)
+def test_an_ibdiagnet_that_says_nothing_fails_with_its_reason(
+    first: dict[str, Any] | None, again: dict[str, Any], words: str
+) -> None:
+    assert words in diagnosed_pair(*infiniband(first=first, again=again)).detail
+
+
+def test_a_second_run_waits_until_a_comparison_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(conftest, "node_credentials", lambda site: SshCredentials("root", Path("key"), Path("hosts")))
+    monkeypatch.setattr(conftest, "diagnosed", lambda host, budget_s, **how: asked.update(how, host=host.name) or {})
+    found, _ = infiniband()
+    conftest.diagnose_again(LAB, found)
+    assert (asked["host"], asked["options"]) == ("mgm01", ())
+    assert asked["not_before"] == pytest.approx(80)  # two runs of 2 s are 5 % of it
+    lost = dataclasses.replace(VIEW, data={**VIEW.data, "diagnosed": {"error": "none"}})
+    assert conftest.diagnose_again(LAB, Facts(subnets={"mgm01": lost})) == {"error": "none"}

@@ -160,3 +160,26 @@ def test_boot_programs_of_a_mounted_partition_are_summed(tmp_path: Path, monkeyp
     ((path, digest),) = machine_facts.loaders("nvme0n1p1", str(tmp_path)).items()
     assert path == "EFI/BOOT/BOOTX64.EFI"
     assert len(digest) == 64
+
+
+def test_ethtool_is_asked_of_interfaces_and_a_question_without_answer_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def output(*argv: str, root: bool = False) -> str:
+        if "-m" in argv:
+            raise RuntimeError("ethtool: exit status 95: netlink error: Operation not supported")
+        return f"{' '.join(argv)}\n     rx_bits_phy: 8\n     rx_packets: 9\n"
+
+    monkeypatch.setattr(machine_facts, "output", output)
+    said = machine_facts.ethtool(["swp1"])["swp1"]
+    assert said["fec"].startswith("ethtool -I --show-fec swp1\n")
+    assert (said["module"], said["statistics"]) == ("", "     rx_bits_phy: 8\n")
+
+
+def test_a_switch_is_asked_for_its_interfaces_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine_facts, "container", lambda: "")
+    monkeypatch.setattr(machine_facts, "output", lambda *argv, root=False: "")
+    monkeypatch.setattr("sys.argv", ["", json.dumps({"ethtool": ["swp1"]})])
+    machine_facts.main()
+    empty = {"link": "", "fec": "", "module": "", "statistics": ""}
+    assert json.loads(capsys.readouterr().out) == {"container": "", "errors": {}, "ethtool": {"swp1": empty}}

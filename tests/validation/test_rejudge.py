@@ -150,7 +150,8 @@ def test_a_limit_is_compared_with_the_site_file_that_it_names(
 @pytest.fixture(scope="module")
 def plan(real_site: Site) -> Plan:
     busbw = real_site.limits["pdu_load_pct"].model_copy(update={"value": 1e-6})
-    limits = {**real_site.limits, "collectives_busbw_pct": busbw}
+    ber = {key: Limit(value=2.4e-4, unit="errors/bit", source="test") for key in ("link_ber_max", "link_raw_ber_max")}
+    limits = {**real_site.limits, "collectives_busbw_pct": busbw, **ber}
     return dataclasses.replace(plan_of("lab"), site=real_site.model_copy(update={"limits": limits}))
 
 
@@ -228,7 +229,7 @@ def test_a_burn_in_is_judged_again_from_its_samples(
 def subject_of(item: str) -> str:
     """A subject of an item on the lab."""
     plan = plan_of("lab")
-    of_racks, of_switches = ("S086.observed", "S171.observed"), ("S061.applied", "S062.measured")
+    of_racks, of_switches = ("S086.observed", "S171.observed"), ("S061.applied", "S062.measured", "S170.observed")
     if item == "S088.observed":
         return str(plan.circuits["pdu"].iloc[0])
     switches = plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "inband"), "name"]

@@ -76,11 +76,13 @@ def test_parts_that_fail_are_named_and_the_others_still_come(prometheus, tmp_pat
     (tmp_path / "edited").write_text("b")
     sha_a = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"  # SHA-256 of "a"
     files = {str(tmp_path / name): sha_a for name in ("as-planned", "edited", "missing")}
-    answer = asked({"prometheus": prometheus, "queries": {"ports": "x"}, "files": files})
+    series = {"switch_sent": {"query": "x", "label": "ifName"}}
+    answer = asked({"prometheus": prometheus, "queries": {"ports": "x"}, "series": series, "files": files})
     assert answer["errors"] == {"alerts": "RuntimeError: too busy"}
     facts = answer["facts"]
     assert facts["files_differing"] == [str(tmp_path / "edited"), str(tmp_path / "missing")]
     assert facts["queries"] == {"ports": [{"labels": {"ifName": "swp1"}, "value": 11.0}]}
+    assert facts["series"] == {"switch_sent": {"": {"swp1": 11.0}}}
     assert facts["rules"][0] | {"error": ""} == {
         "alert": "ServerDown",
         "severity": "critical",
@@ -93,7 +95,7 @@ def test_parts_that_fail_are_named_and_the_others_still_come(prometheus, tmp_pat
 
 
 def test_a_dead_prometheus_leaves_errors_and_no_hang():
-    answer = asked({"prometheus": "http://127.0.0.1:9", "queries": {"ports": "x"}, "files": {}})
+    answer = asked({"prometheus": "http://127.0.0.1:9", "queries": {"ports": "x"}, "series": {}, "files": {}})
     assert set(answer["errors"]) == {"targets", "rules", "alerts", "query ports"}
 
 

@@ -43,6 +43,7 @@ from network.render import whole
 from tests.network.drivers.test_redfish import link, members
 from tests.network.infiniband.fabrics import discovered_text, recorded
 from tests.plans import plan_of
+from tests.validation import modelled_links
 from tests.validation.bench import public_of, signature
 from tests.validation.modelled_slurm import Cluster
 from tests.validation.test_channels_to_go_live import GATHER, Metal, Service
@@ -293,10 +294,17 @@ class WholeSite(Metal):
 
     def machine_facts(self, name: str, request: Any) -> dict[str, Any]:
         """dmidecode, EDAC, sysfs, nvme-cli, md and efibootmgr of a server that is built as its catalogue entry says."""
+        if request and "ethtool" in request:
+            return {
+                "container": "",
+                "errors": {},
+                "ethtool": modelled_links.kernel(self.plan, name, request["ethtool"]),
+            }
         device = self.plan.catalog.device(str(self.plan.devices.set_index("name").at[name, "model"])).bringup
         made: dict[str, Any] = {
             "container": "",
             "errors": {},
+            "ethtool": modelled_links.kernel(self.plan, name),
             "memory": [],
             "controllers": [],
             "pcie": {},
@@ -366,6 +374,7 @@ class WholeSite(Metal):
             for field in gpu["fields"]
         ]
         said.pop("errors")
+        said["series"] = modelled_links.telemetry_series(self.plan)
         return {"facts": said, "errors": {}}
 
     def fire_drill(self, name: str, request: Any) -> dict[str, Any]:
@@ -382,6 +391,8 @@ class WholeSite(Metal):
             self.stopped = {first} if verb == "stop" else set()
             return {}
         master = second if first in self.stopped else first
+        if verb == "diagnose":
+            return {"error": "ibdiagnet is not installed"}
         if verb == "watch":
             return {"master": True, "sent": 100, "lost": [], "watched_s": 4.5}
         said = {"own": "" if name in self.stopped else self.sminfo(name, master), "master": self.sminfo(master, master)}

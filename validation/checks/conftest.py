@@ -20,19 +20,21 @@ from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.findings import Finding
 from inventory.site import Site
-from network import roce
+from network import counters, roce
 from network.drivers import answers
 from network.drivers.answers import Source
+from network.drivers.credentials import node_credentials
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
+from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
 from validation.check import site_limit
 from validation.facts import Facts, node_results, probes, second_reader, separation_acts, storage_acts, testinfra_facts
 from validation.facts import telemetry as telemetry_facts
-from validation.facts.gather import address_of
+from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
-from validation.infiniband import topology
+from validation.infiniband import best_view, topology
 from validation.runners import ansible, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
@@ -48,6 +50,7 @@ ORDER = (
     "checkpoint_writes",
     "collectives",
     "fire_drill",
+    "diagnosed_again",
     "burn_in",
     "smoke",
     "rehearsal",
@@ -142,6 +145,28 @@ def cabling(plan: Plan, facts: Facts, guids: dict[str, str]) -> list[Finding]:
     """Differences between the planned InfiniBand cables and the discovered ones; a server that is down is reported
     elsewhere."""
     return topology(plan, guids, facts, {name for name, answer in facts.nodes.items() if answer.error})
+
+
+@pytest.fixture(scope="session")
+def diagnosed_again(plan: Plan, facts: Facts) -> Mapping[str, Any]:
+    """What ibdiagnet counts on the same host again, late enough after the facts that two ends can be compared; {} on Ethernet, and
+    "error" where it cannot be asked.
+    """
+    return diagnose_again(plan, facts) if plan.site.fabric.kind == "ib" else {}
+
+
+def diagnose_again(plan: Plan, facts: Facts) -> Mapping[str, Any]:
+    """A second run of ibdiagnet, of which the counters alone are needed."""
+    view = best_view(facts)
+    nobody: Mapping[str, Any] = {"error": "no host with a subnet manager answers"}
+    first: Mapping[str, Any] = nobody if view is None else view.data.get("diagnosed", {})
+    if view is None or "ended" not in first:
+        return {"error": str(first.get("error", "these facts have nothing of ibdiagnet"))}
+    host = ManagerHost(view.device, address_of(plan, view.device, "provisioning"), node_credentials(plan.site))
+    # the second run may take as long as the first, and both count for how far ends are read apart
+    took_s = first["ended"] - first["began"]
+    not_before = first["began"] + 2 * took_s / counters.LEAST_SHARE
+    return diagnosed(host, plan.site.timeouts.infiniband_s, options=COUNTERS_ALONE, not_before=not_before)
 
 
 @pytest.fixture(scope="session")

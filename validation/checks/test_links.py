@@ -1,17 +1,23 @@
-"""Links of the compute fabric as the adapters at their ends say: rate, FEC, bit errors over a long enough time, optical power."""
+"""Links as their ends say: rate, FEC, bit errors, optical power, counters. Those of the compute fabric for long enough (S047),
+and both ends of every data link against each other (S170)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from capacity.model import Plan
 from network import link_ends
 from network.infiniband.wire import FABRIC, on_the_wire
-from validation import readings
+from validation import link_pairs, readings
 from validation.assembly import unread
 from validation.check import Outcome, check, site_limit
 from validation.facts import Answer, Facts
+from validation.facts.gather import identities
+
+MOST_SHOWN = 8
+"""Faults of a switch's links that a sentence names."""
 
 
 @pytest.fixture(scope="session")
@@ -60,8 +66,42 @@ def test_links_are_up_and_without_errors_for_long_enough(
     return Outcome(not problems, value, "; ".join(problems) or good, limit=ber, identities=asked, raw=raw)
 
 
+@check(
+    "S170.observed",
+    inputs=("frame.cables", "frame.devices", "site.fabric", "assets"),
+)
+def test_both_ends_of_each_link_say_the_same(
+    subject: str,
+    plan: Plan,
+    facts: Facts,
+    guids: Mapping[str, str],
+    rdma_devices: dict[str, dict[str, str]],
+    diagnosed_again: Mapping[str, Any],
+) -> Outcome:
+    rows = link_pairs.cables_of(plan, subject)
+    if rows.empty:
+        return Outcome(False, None, "the plan cables none of its ports")
+    if facts.nodes and all(_container(node) for node in facts.nodes.values()):
+        pytest.skip("the servers are containers: they have no links of their own")
+    for key in ("link_ber_max", "link_raw_ber_max"):
+        site_limit(plan.site, key)  # says what the site file lacks
+    said = link_pairs.asked(plan, subject, link_pairs.Seen(facts, guids, rdma_devices, diagnosed_again))
+    found = link_pairs.judge(plan, subject, said)
+    lacking = "; ".join(f"{what} at {count} ends" for what, count in sorted(found.unshown.items()))
+    good = f"both ends of {len(rows)} links alike, counters too" + (f"; not shown: {lacking}" if lacking else "")
+    shown = found.problems[:MOST_SHOWN]
+    more = [f"and {len(found.problems) - MOST_SHOWN} more"] if len(found.problems) > MOST_SHOWN else []
+    devices = {end.partition(":")[0] for end in [*rows["a"], *rows["b"]]}
+    asked = identities(
+        [answers.get(name) for name in sorted(devices) for answers in (facts.switches, facts.nodes, facts.agents)]
+    )
+    raw = json.dumps(said, sort_keys=True, indent=1).encode()
+    detail = "; ".join([*shown, *more]) or good
+    return Outcome(not found.problems, found.value, detail, identities=asked, raw=raw)
+
+
 def _container(node: Answer) -> bool:
-    return bool(node.data.get("machine", {}).get("container"))
+    return not node.error and bool(node.data.get("machine", {}).get("container"))
 
 
 def _faults(

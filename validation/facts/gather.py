@@ -35,7 +35,7 @@ from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.drivers.ssh import SshHost
 from network.drivers.switch_agent import SwitchAgent
-from network.infiniband import parse, subnet
+from network.infiniband import ibdiagnet, parse, subnet
 from network.infiniband.manager import ManagerHost
 from network.nos import capabilities
 from network.nos.choose import driver
@@ -282,6 +282,7 @@ def seen_in_node(node: str, data: Mapping[str, Any], names: Mapping[str, str]) -
 def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     credentials, enrolled = switch_credentials(plan.site), plan.site.credentials.switch.host_keys
     known, snmp = set(plan.devices["name"]), snmp_credentials(plan.site)
+    cabled = readings.cabled_ports(plan, "inband")
 
     def target(name: str) -> Target:
         seen: Seen = []
@@ -292,6 +293,7 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
                 facts, data = read_back(switch, whole(plan, name))
             host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
             data["lldp"] = ports = discover.lldp(host)
+            data["machine"] = machine(host, {"ethtool": cabled.get(name, [])})
             if enrolled == PINNED:
                 seen.extend(seen_in_lldp(name, ports, known))
                 seen.extend(signed_challenge(plan.site.name, host, facts.mgmt_mac))
@@ -405,10 +407,10 @@ def gpus(host: SshHost, budget_s: float | None) -> dict[str, Any]:
         return {"error": str(error), "error_kind": type(error).__name__, "count": 0, "devices": []}
 
 
-def machine(host: SshHost) -> dict[str, Any]:
+def machine(host: SshHost, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a node is built of (machine_facts.py has the shape). As with gpus(), an error stands under "error"."""
     try:
-        said = host.program(MACHINE_FACTS, {}, budget_s=MACHINE_BUDGET_S, operation="machine facts")
+        said = host.program(MACHINE_FACTS, request or {}, budget_s=MACHINE_BUDGET_S, operation="machine facts")
         return machine_of(said, Source(host.name, "machine facts", "run python3 on the node by hand"))
     except DeviceError as error:
         return {"error": str(error), "error_kind": type(error).__name__}
@@ -458,7 +460,8 @@ def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target
             with reading(
                 Source(name, "read the fabric", "run ibnetdiscover on the host by hand"), "what infiniband-diags print"
             ):
-                data = data_of("subnets", name, fabric_data(host.fabric(budget_s)))
+                fabric = fabric_data(host.fabric(budget_s))
+            data = data_of("subnets", name, {**fabric, "diagnosed": diagnosed(host, budget_s)})
             port = subnet.manager_port(plan, name)
             read_guid, label = own_adapter(data, guids.get(port, ""))
             return data, (Identity(port, "guid", label, read_guid, enrolled=enrolled),)
@@ -466,6 +469,19 @@ def _subnets(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target
         return Target(name, "infiniband", read)
 
     return [target(name) for name in subnet.managers(plan)]
+
+
+def diagnosed(host: ManagerHost, budget_s: float, **how: Any) -> dict[str, Any]:
+    """What ibdiagnet writes on a host (network.infiniband.ibdiagnet.facts). As with gpus(), an error stands under "error": not
+    every host has ibdiagnet, and without it the rest of the fabric's answer still counts.
+    """
+    source = Source(host.name, "read facts: ibdiagnet", "run ibdiagnet on the host by hand")
+    try:
+        files = host.diagnose(budget_s, **how)
+        with reading(source, "files of ibdiagnet"):
+            return ibdiagnet.facts(files)
+    except DeviceError as error:
+        return {"error": str(error)}
 
 
 def own_adapter(data: Mapping[str, Any], planned: str) -> tuple[str, str]:

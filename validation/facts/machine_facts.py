@@ -1,4 +1,5 @@
-"""What a machine is built of, as its firmware and its kernel tell: runs there, prints one JSON object.
+"""What a machine is built of, as its firmware and its kernel tell: runs there, prints one JSON object. A request
+{"ethtool": [names]} asks for these interfaces alone: a switch that runs Linux has no more that is of interest.
 
 Standard library, dmidecode, nvme-cli, efibootmgr and lsblk. It needs root, by sudo where the login has none. Nothing is changed: an
 EFI system partition that is not mounted is mounted read-only in a mount namespace that ends with the command.
@@ -18,6 +19,7 @@ EFI system partition that is not mounted is mounted read-only in a mount namespa
      "roce": {"error", "rails": {"rail0": {"pci", "netdev", "rdma", "values": {setting: JSON}, "unread": {setting: why}}}}, or {}
              where the role that sets RoCE adapters has not run,
      "links": {RDMA device: what `mlxlink --json -c -m` prints of its port}; {} without RDMA devices,
+     "ethtool": {interface on PCIe, or asked for: {"link", "fec", "module", "statistics": what ethtool prints of it}},
     "errors": {part: why it could not be read}}
 
 Sizes of memory are MiB, speeds of memory MT/s, speeds of links GT/s.
@@ -27,6 +29,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -291,6 +294,26 @@ def links() -> dict[str, str]:
     return {name: said(name) for name in devices}
 
 
+ETHTOOL = {"link": [], "fec": ["-I", "--show-fec"], "module": ["-m"], "statistics": ["-S"]}
+STATISTICS = re.compile(r"\b(?:rx_bits|rx_corrected_bits|rx_pcs_symbol_err)_phy:")
+"""What of a driver's statistics is kept: one of a hundred rows or more."""
+
+
+def ethtool(names: list[str]) -> dict[str, dict[str, str]]:
+    """ethtool's own words of interfaces; a question that a driver does not answer gives ''."""
+
+    def said(name: str, options: list[str]) -> str:
+        try:
+            return output("ethtool", *options, name, root=True)
+        except RuntimeError:
+            return ""
+
+    found = {name: {what: said(name, options) for what, options in ETHTOOL.items()} for name in names}
+    for texts in found.values():
+        texts["statistics"] = "".join(filter(STATISTICS.search, texts["statistics"].splitlines(keepends=True)))
+    return found
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "memory": memory,
     "controllers": controllers,
@@ -302,6 +325,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "boot": boot,
     "roce": roce,
     "links": links,
+    "ethtool": lambda: ethtool(list(interfaces())),
 }
 
 
@@ -315,7 +339,9 @@ def container() -> str:
 
 def main() -> None:
     found: dict[str, Any] = {"container": container(), "errors": {}}
-    for name, part in PARTS.items() if not found["container"] else ():
+    asked = json.loads(sys.argv[1]).get("ethtool") if len(sys.argv) > 1 else None
+    parts = PARTS if asked is None else {"ethtool": lambda: ethtool(asked)}
+    for name, part in parts.items() if not found["container"] else ():
         try:
             found[name] = part()
         except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:

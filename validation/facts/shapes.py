@@ -69,6 +69,7 @@ class RoceSwitchData(TypedDict):
 @with_config(EXTRA_KEYS_STAY)
 class SwitchData(RoceSwitchData):
     lldp: dict[Line, Port]
+    machine: NotRequired[dict[Line, Any]]
 
 
 # ---- nodes (node_facts.py, gpu_facts.py, storage_facts.py, machine_facts.py) -----------------------------------------
@@ -411,6 +412,7 @@ class Machine(TypedDict, total=False):
     boot: Boot
     roce: Roce
     links: dict[Line, Text]
+    ethtool: dict[Line, dict[Line, Text]]
 
 
 class Mount(TypedDict):
@@ -570,6 +572,40 @@ class Manager(TypedDict):
     state: Line
 
 
+class FabricEnd(TypedDict):
+    """A port as ibdiagnet writes it."""
+
+    state: Line
+    physical: Line
+    rate_gbps: Number
+    lanes: Whole
+    fec: Line
+    raw_ber: Number | None
+    effective_ber: Number | None
+
+
+class NotDiagnosed(TypedDict):
+    """A host whose ibdiagnet said nothing."""
+
+    error: Text
+
+
+NodeOfTree = _row(int, str)
+
+
+class Diagnosed(TypedDict):
+    """network.infiniband.ibdiagnet.facts()."""
+
+    began: Number
+    ended: Number
+    sharp_am: Line
+    ends: dict[GuidPort, FabricEnd]
+    adaptive: dict[Line, Flag]
+    out_of_order: dict[GuidPort, Whole]
+    counters: dict[GuidPort, dict[Line, Whole]]
+    trees: dict[Line, list[NodeOfTree]]  # type: ignore[valid-type]
+
+
 @with_config(EXTRA_KEYS_STAY)
 class SubnetData(TypedDict):
     nodes: list[NodeRow]  # type: ignore[valid-type]
@@ -583,6 +619,7 @@ class SubnetData(TypedDict):
     pkeys: dict[Line, list[Whole]]
     lanes: dict[GuidPort, list[list[Whole]]]
     arbitration: dict[GuidPort, dict[Line, dict[Line, Whole]]]
+    diagnosed: NotRequired[dict[Line, Any]]
 
 
 # ---- Prometheus (telemetry_facts.py) -----------------------------------------------------------------------------------
@@ -627,6 +664,7 @@ class TelemetryData(TypedDict):
 
     targets: list[ScrapeTarget]
     queries: dict[Line, list[Sample]]
+    series: NotRequired[dict[Line, dict[Line, dict[Line, Number]]]]
     rules: NotRequired[list[Rule]]
     alerts: NotRequired[list[Alert]]
     files_differing: NotRequired[list[Line]]
@@ -672,7 +710,9 @@ def data_of(kind: str, device: str, said: object) -> dict[str, Any]:
         data["gpus"] = gpus_of(data["gpus"], Source(device, "read facts: GPUs"))
     if kind == "nodes" and "storage" in data:
         data["storage"] = storage_of(data["storage"], Source(device, "read facts: storage"))
-    if kind == "nodes" and "machine" in data:
+    if kind == "subnets" and "diagnosed" in data:
+        data["diagnosed"] = diagnosed_of(data["diagnosed"], Source(device, "read facts: ibdiagnet"))
+    if kind in ("nodes", "switches") and "machine" in data:
         data["machine"] = machine_of(data["machine"], Source(device, "read facts: machine"))
     return data
 
@@ -694,6 +734,12 @@ def machine_of(said: object, source: Source) -> dict[str, Any]:
     """What a node is built of (machine_facts.py); with an error, no more than that is asked of it."""
     some = answers.read(dict[Line, Any], said, source)
     return cast(dict[str, Any], answers.read(NoMachine if "error" in some else Machine, some, source))
+
+
+def diagnosed_of(said: object, source: Source) -> dict[str, Any]:
+    """What ibdiagnet wrote on a host; with an error, no more than that is asked of it."""
+    some = answers.read(dict[Line, Any], said, source)
+    return cast(dict[str, Any], answers.read(NotDiagnosed if "error" in some else Diagnosed, some, source))
 
 
 def storage_of(said: object, source: Source) -> dict[str, Any]:

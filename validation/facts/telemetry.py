@@ -30,6 +30,40 @@ QUERIES = {
     "gpu_cpu": 'rate(process_cpu_seconds_total{job="gpu"}[2m])',
 }
 
+RATE_WINDOW_S = 3600
+"""Over which rates of ports are taken: with samples every 15 s two ends may be apart by a minute of it, 1.7 % of a link's rate."""
+PORTS_OF = {
+    "switch": ('job="switch",ifName!=""', "ifName"),
+    "node": ('job="node",device!~"lo|veth.*|docker.*|br-.*"', "device"),
+    "rail": ('job="node",device=~"rail[0-9]+"', "device"),
+}
+"""Whose ports are asked: which series, and their label of the port."""
+COUNTERS = {
+    "switch": {
+        "sent": ("ifHCOutOctets",),
+        "received": ("ifHCInOctets",),
+        "errors": ("ifInErrors", "ifOutErrors"),
+        "drops": ("ifInDiscards", "ifOutDiscards"),
+        "frames": ("ifHCInUcastPkts", "ifHCOutUcastPkts"),
+    },
+    "node": {
+        "sent": ("node_network_transmit_bytes_total",),
+        "received": ("node_network_receive_bytes_total",),
+        "errors": ("node_network_receive_errs_total", "node_network_transmit_errs_total"),
+        "drops": ("node_network_receive_drop_total", "node_network_transmit_drop_total"),
+        "frames": ("node_network_receive_packets_total", "node_network_transmit_packets_total"),
+    },
+    "rail": {
+        "sent": ("node_ethtool_transmitted_bytes_phy",),
+        "received": ("node_ethtool_received_bytes_phy",),
+        "errors": ("node_ethtool_received_crc_errors_phy", "node_ethtool_transmitted_errors_phy"),
+        "drops": ("node_ethtool_received_discards_phy", "node_ethtool_transmitted_discards_phy"),
+        "frames": ("node_ethtool_received_packets_phy", "node_ethtool_transmitted_packets_phy"),
+    },
+}
+"""Counters of ports: IF-MIB (RFC 2863), node_exporter's netdev, and its ethtool collector with mlx5's counters of the wire: RDMA
+passes by the kernel's own. The sum of several."""
+
 Read = Callable[[], tuple[dict[str, Any], tuple[Identity, ...]]]
 
 
@@ -39,6 +73,7 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
     request = {
         "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
         "queries": QUERIES,
+        "series": series(plan.site.fabric.kind),
         "files": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in telemetry.files(plan).items()},
     }
 
@@ -62,6 +97,22 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
             return data_of("telemetry", name, {**facts, "gpus": gpus, "errors": errors}), ()
 
     return {name: lambda name=name: ask(name) for name in telemetry.servers(plan)}  # type: ignore[misc]
+
+
+def series(kind: str) -> dict[str, dict[str, str]]:
+    """What is asked of ports, for telemetry_facts.py: rates, samples in the window and counters that began anew in it."""
+    found: dict[str, dict[str, str]] = {}
+    for owner in ("switch", "node", *(["rail"] if kind == "roce" else [])):
+        selected, label = PORTS_OF[owner]
+        names = COUNTERS[owner]
+        window = f"{{{selected}}}[{RATE_WINDOW_S}s]"
+        asked = {name: " + ".join(f"rate({one}{window})" for one in given) for name, given in names.items()}
+        asked["samples"] = f"count_over_time({names['received'][0]}{window})"
+        asked["resets"] = f"resets({names['received'][0]}{window}) > 0"
+        if owner == "switch":
+            asked |= {"up": f"ifOperStatus{{{selected}}}", "mbps": f"ifHighSpeed{{{selected}}}"}
+        found |= {f"{owner}_{name}": {"query": text, "label": label} for name, text in asked.items()}
+    return found
 
 
 def by_gpu(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

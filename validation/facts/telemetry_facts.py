@@ -3,12 +3,14 @@
 Standard library only, changes nothing. The request, a JSON object as first argument:
     prometheus   URL of its API
     queries      {name: PromQL}; each result is a list of {labels, value}
+    series       {name: {"query": PromQL, "label": which label names the port}}; each result is {instance: {port: value}}
     files        {path: SHA-256 that it should have}; those that differ come back
 A part that fails is reported under "errors", and the rest still comes. Ages are in seconds.
 """
 
 import hashlib
 import json
+import math
 import sys
 import time
 import urllib.parse
@@ -80,6 +82,16 @@ def query(base: str, text: str) -> list[dict[str, Any]]:
     ]
 
 
+def by_port(base: str, text: str, label: str) -> dict[str, dict[str, float]]:
+    """Values by instance and port: one of 100,000 ports takes as much room as its number does."""
+    found: dict[str, dict[str, float]] = {}
+    for row in call(base, "query", query=text)["result"]:
+        value = float(row["value"][1])
+        if math.isfinite(value):
+            found.setdefault(row["metric"].get("instance", ""), {})[row["metric"].get(label, "")] = value
+    return found
+
+
 def differing(wanted: dict[str, str]) -> list[str]:
     """Files that are missing or whose content is another one."""
 
@@ -92,7 +104,7 @@ def differing(wanted: dict[str, str]) -> list[str]:
 def main() -> None:
     request = json.loads(sys.argv[1])
     base = request["prometheus"]
-    facts: dict[str, Any] = {"queries": {}}
+    facts: dict[str, Any] = {"queries": {}, "series": {}}
     errors: dict[str, str] = {}
 
     def part(name: str, into: dict[str, Any], key: str, read: Callable[[], Any]) -> None:
@@ -109,6 +121,10 @@ def main() -> None:
         *(
             (f"query {name}", facts["queries"], name, lambda text=text: query(base, text))
             for name, text in request["queries"].items()
+        ),
+        *(
+            (f"series {name}", facts["series"], name, lambda one=one: by_port(base, one["query"], one["label"]))
+            for name, one in request["series"].items()
         ),
     ]
     with ThreadPoolExecutor(8) as pool:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def tools(tmp_path, monkeypatch):
     tool("ibqueryerrors", f"cat {DATA}/ibqueryerrors.txt")
     tool("sminfo", f"cat {DATA}/sminfo-master.txt")
     tool("ibstat", "[ \"$1\" = -p ] && echo 0x02420a0003008301 || printf '\\t\\tBase lid: 1\\n'")
+    tool("systemctl", "echo inactive; exit 3")
     tool("smpquery", f'[ "$1" = nodeinfo ] && echo "# Node info: Lid $2" || cat {DATA}/smpquery-$1.txt')
     return tool
 
@@ -107,3 +109,50 @@ def test_a_manager_that_elects_is_read_when_it_has_elected(tools, tmp_path):
 def test_a_manager_that_never_elects_is_read_as_it_is(tools, tmp_path):
     elects(tools, tmp_path, 10_000)
     assert "SMINFO_DISCOVERING" in call("read", election_s=0.5, **READ)["manager"]["own"]
+
+
+IBDIAGNET = """\
+for last; do :; done
+cp {files}/db_csv.txt $last/ibdiagnet2.db_csv
+cp {files}/net_dump_ext.txt $last/ibdiagnet2.net_dump_ext
+exit 1
+"""
+FILES = Path(__file__).parents[2] / "data" / "modelled" / "ibdiagnet"
+
+
+def asked(**more):
+    sections = {"AR_INFO": ["NodeGUID", "e"], "PM_INFO": ["NodeGUID", "PortNumber", "PortXmitDataExtended"]}
+    return {"budget_s": 10, "options": ["--routing"], "not_before": 0.0, "sections": sections, **more}
+
+
+def test_a_diagnosis_gives_the_named_columns_and_the_other_files(tools):
+    tools("ibdiagnet", IBDIAGNET.format(files=FILES))
+    seen = call("diagnose", **asked())
+    assert seen["db_csv"].splitlines()[:4] == [
+        "START_AR_INFO",
+        "NodeGUID,e",
+        "0x0002c90300000001,1",
+        "0x0002c90300000002,0",
+    ]
+    assert "NodeGUID,PortNumber,PortXmitDataExtended\n0x0002c90300000001,1,0x3b9aca00\n" in seen["db_csv"]
+    assert "EXTENDED_PORT_INFO" not in seen["db_csv"]
+    assert (seen["net_dump_ext"], seen["sharp"]) == ((FILES / "net_dump_ext.txt").read_text(), "")
+    assert (seen["sharp_am"], seen["began"] <= seen["ended"]) == ("inactive", True)
+
+
+def test_a_diagnosis_starts_no_earlier_than_asked(tools):
+    tools("ibdiagnet", IBDIAGNET.format(files=FILES))
+    not_before = time.time() + 1
+    assert call("diagnose", **asked(not_before=not_before))["began"] >= not_before
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [("exit 1", "wrote no ibdiagnet2.db_csv"), ("sleep 30", "did not end within 0.2 s")]
+)
+def test_a_diagnosis_that_writes_nothing_is_named(tools, script, words):
+    tools("ibdiagnet", script)
+    assert words in call("diagnose", **asked(budget_s=0.2 if "sleep" in script else 10))["error"]
+
+
+def test_a_host_without_ibdiagnet_says_where_it_comes_from(tools):
+    assert "ibdiagnet is not installed (package ibutils2" in call("diagnose", **asked())["error"]
