@@ -110,11 +110,13 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def load_standing(site: Site) -> Standing | None:
-    """The accepted state beside a site file; None where nothing was accepted. SiteError for a state that was changed by hand."""
+    """The accepted state that plans of a site start from, by default the one beside its file; None where nothing was accepted.
+    SiteError for a state that was changed by hand.
+    """
     if not site.accepted:
         return None
     try:
-        return _standing(site.dir / FOLDER)
+        return _standing(site.accepted_folder)
     except AcceptedError as error:
         raise SiteError(shown_path(site.path), [messages.unusable_accepted(str(error))]) from None
 

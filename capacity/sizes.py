@@ -112,9 +112,9 @@ waves, bill) are not run at all."""
 RATED_BY = {"transformer": "kva", "switchboard": "rating_a", "intake": "rating_a"}
 
 
-def load_site(name_or_path: str | Path) -> Site:
+def load_site(name_or_path: str | Path, start: Path | None = None) -> Site:
     """`inventory.site.load_site`, with the sizes that the file does not state. SiteError for a file that is wrong."""
-    return complete(loading.load_site(name_or_path))
+    return complete(loading.load_site(name_or_path, start))
 
 
 def changed(name_or_path: str, settings: Sequence[str]) -> Site:

@@ -2,6 +2,7 @@
 
 Stack configuration (all optional):
     bringup:site     name of a shipped site or path of a site.yaml; the stack's name by default
+    bringup:from     folder of an accepted state that the plan starts from, in place of the one beside the site file
     bringup:layers   layers to manage, such as ["power", "network"]; all by default
 
 A plan with error findings that nobody has waived is refused, in preview and in up.
@@ -47,7 +48,8 @@ def program() -> None:
     config = pulumi.Config("bringup")
     reference = site_reference(config.get("site") or pulumi.get_stack())
     layers = chosen(config.get_object("layers"))
-    site = load_site(reference)
+    start = config.get("from")
+    site = load_site(reference, repo_root() / start if start else None)
     assets, catalog = load_assets(site), site.catalog
     plan = build(site, catalog=catalog, assets=assets)
     refuse(plan, datetime.now(UTC))

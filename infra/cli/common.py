@@ -74,6 +74,17 @@ def add_set(arguments: argparse.ArgumentParser, text: str) -> None:
     )
 
 
+def add_from(arguments: argparse.ArgumentParser) -> None:
+    """--from, which replaces the accepted state beside the site file."""
+    arguments.add_argument(
+        "--from",
+        dest="start",
+        type=Path,
+        metavar="DIR",
+        help="start from the accepted state in DIR, in place of the one beside the site file (docs/accepted-state.md)",
+    )
+
+
 def page_of(path: Path | None) -> Path | None:
     """The file of --html; UsageError for a name of another kind of file, which it would replace."""
     if path is not None and path.suffix.lower() not in (".html", ".htm"):
@@ -81,14 +92,16 @@ def page_of(path: Path | None) -> Path | None:
     return path
 
 
-def planned(reference: str, settings: Sequence[str] = ()) -> "Plan":
-    """The plan of a site given by name or path, with the assets that were delivered for it, and with changed keys."""
+def planned(reference: str, settings: Sequence[str] = (), start: Path | None = None) -> "Plan":
+    """The plan of a site given by name or path, with the assets that were delivered for it, with changed keys, and from another
+    accepted state than the one beside the site file.
+    """
     from capacity import build
     from inventory.delivered.assets import load_assets
     from inventory.site import load_site
     from inventory.site.whatif import changed
 
-    site = changed(reference, settings) if settings else load_site(reference)
+    site = changed(reference, settings, start) if settings else load_site(reference, start)
     return build.planned(site) if site.effective.sized() else build.build(site, assets=load_assets(site))
 
 

@@ -15,6 +15,7 @@ from infra.cli.common import (
     OK,
     SITE_HELP,
     UsageError,
+    add_from,
     add_out,
     add_set,
     add_site,
@@ -50,6 +51,7 @@ def add(verbs: Any) -> None:
     )
     compare.add_argument("--facts", type=Path, metavar="FILE", help="judge these recorded facts instead of asking")
     compare.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+    add_from(compare)
     add_out(compare)
 
     attest = add_verb(verbs, "attest", run_attest, "print, sign or countersign the form of an attested item")
@@ -148,7 +150,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
         return compare_plans(arguments)
     if arguments.html:
         raise UsageError("--html is for two plans: name a second site, or change a key with --set")
-    plan = planned(arguments.site)
+    plan = planned(arguments.site, start=arguments.start)
     installed = load_as_built(plan.site)
     if arguments.facts:
         facts, recorded = Facts.read(arguments.facts), arguments.facts
@@ -186,9 +188,13 @@ def compare_plans(arguments: argparse.Namespace) -> int:
 
     if arguments.facts:
         raise UsageError("--facts judges devices: leave it out to compare two plans")
+    if arguments.other and arguments.start:
+        raise UsageError(
+            "--from goes with one site: leave it out to compare two sites, or OTHER to change keys with --set"
+        )
     page = page_of(arguments.html)
-    first = planned(arguments.site)
-    made = compare(first, planned(arguments.other or arguments.site, arguments.settings))
+    first = planned(arguments.site, start=arguments.start)
+    made = compare(first, planned(arguments.other or arguments.site, arguments.settings, arguments.start))
     page = comparison.write(made, page or var_dir(first.site.name, arguments.out) / "compare.html")
     if arguments.json:
         print(json.dumps(made.as_dict(), indent=2, ensure_ascii=False))

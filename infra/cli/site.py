@@ -16,6 +16,7 @@ from infra.cli.common import (
     JUDGED_NO,
     OK,
     UsageError,
+    add_from,
     add_out,
     add_set,
     add_site,
@@ -70,6 +71,7 @@ def add(verbs: Any) -> None:
     plan.add_argument(
         "--record", action="store_true", help="also sign the evidence of every computed and generated item of the plan"
     )
+    add_from(plan)
     add_out(plan)
 
     optimise = add_verb(
@@ -110,6 +112,7 @@ def add(verbs: Any) -> None:
     )
     add_site(render)
     render.add_argument("--device", metavar="NAME", help="print the configuration of this switch instead")
+    add_from(render)
     add_out(render)
 
 
@@ -143,14 +146,17 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from infra.cli import assumptions
     from inventory.paths import var_dir
 
-    if arguments.record and arguments.settings:
+    for option, given in (("--set", arguments.settings), ("--from", arguments.start)):
+        if arguments.record and given:
+            raise UsageError(
+                f"evidence is about the site as its file says, never about a what-if: leave out {option} or --record"
+            )
+    if arguments.write and (not arguments.fix or arguments.settings or arguments.start):
         raise UsageError(
-            "evidence is about the site as its file says, never about a what-if: leave out --set or --record"
+            "--write goes with --fix, and not with --set or --from: it writes what mends the site as its file says"
         )
-    if arguments.write and (not arguments.fix or arguments.settings):
-        raise UsageError("--write goes with --fix, and not with --set: it writes what mends the site as its file says")
     chosen = page_of(arguments.html)
-    plan = planned(arguments.site, arguments.settings)
+    plan = planned(arguments.site, arguments.settings, arguments.start)
     if arguments.fix:
         return fix(plan, arguments)
     folder = var_dir(plan.site.name, arguments.out) / "plan"
@@ -304,7 +310,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from network import roce, separation
     from network.render import render, render_filter, switches
 
-    plan = planned(arguments.site)
+    plan = planned(arguments.site, start=arguments.start)
     known = switches(plan)
     try:
         compute = roce.rendering(plan, _switch_key(plan.site))

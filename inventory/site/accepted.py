@@ -1,6 +1,6 @@
 """Accepted values of a site: what `bringup accept` froze of its effective values, kept beside the site file.
 
-In: `accepted/values.jsonl`, one value a line. Out: path -> `AcceptedValue`. Pure but for `read`.
+In: `values.jsonl` of an accepted state, one value a line. Out: path -> `AcceptedValue`. Pure but for `read`.
 """
 
 import datetime
@@ -81,9 +81,22 @@ def _undated(entry: dict[str, Any]) -> Any:
     return datetime.date.fromisoformat(entry["date"]) if entry.keys() == {"date"} else entry
 
 
+def folder_of(start: FilePath) -> FilePath:
+    """The accepted state that a person names: its own folder, or that of the site file beside which it lies. AcceptedError for
+    a folder that has none.
+    """
+    for folder in (start, start / FOLDER):
+        if (folder / MANIFEST).is_file():
+            return folder.resolve()
+    raise AcceptedError(
+        f"{start}: no accepted state: neither {MANIFEST} nor {FOLDER}/{MANIFEST} is there; name a folder that "
+        "`bringup accept` wrote"
+    )
+
+
 def read(folder: FilePath) -> dict[Path, AcceptedValue]:
-    """The accepted values beside a site file; {} where nothing was accepted."""
-    path = folder / FOLDER / VALUES
+    """The values of an accepted state; {} where there is no such folder."""
+    path = folder / VALUES
     if not path.parent.exists():
         return {}
     try:

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Site(SiteModel):
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _effective: Effective = PrivateAttr(default_factory=lambda: Effective({}))
     _accepted: Mapping[KeyPath, AcceptedValue] = PrivateAttr(default_factory=dict)
+    _start: Path | None = PrivateAttr(default=None)
     _catalog: Catalog | None = PrivateAttr(default=None)
 
     @property
@@ -54,6 +55,11 @@ class Site(SiteModel):
     def accepted(self) -> Mapping[KeyPath, AcceptedValue]:
         """The values that were accepted (`bringup accept`), by key; {} where nothing was."""
         return self._accepted
+
+    @property
+    def accepted_folder(self) -> Path:
+        """The folder of the accepted state that plans of this site start from, which need not exist."""
+        return self._start or self.dir / accepted.FOLDER
 
     @property
     def catalog(self) -> Catalog:
@@ -121,9 +127,10 @@ def find_site(name_or_path: str | Path) -> Path:
     return path.resolve()
 
 
-def load_site(name_or_path: str | Path) -> Site:
+def load_site(name_or_path: str | Path, start: Path | None = None) -> Site:
     """Read and check a site file, given by name (``lab``), by file or by folder.
 
+    `start` names the accepted state that its plans start from, in place of the one beside the file.
     Raises SiteError, and nothing else, for anything that is wrong with the file.
     """
     path = find_site(name_or_path)
@@ -137,11 +144,12 @@ def load_site(name_or_path: str | Path) -> Site:
     except UnicodeDecodeError as error:
         raise SiteError(shown, [messages.not_utf8(raw, error)]) from None
     try:
-        kept = accepted.read(path.parent)
+        folder = accepted.folder_of(start) if start else None
+        kept = accepted.read(folder or path.parent / accepted.FOLDER)
     except accepted.AcceptedError as error:
         raise SiteError(shown, [messages.unusable_accepted(str(error))]) from None
     site = parse_site(text, shown, site_catalog(path.parent), kept)
-    site._path = path
+    site._path, site._start = path, folder
     return site
 
 
@@ -214,7 +222,12 @@ def without_accepted(site: Site, keys: Collection[KeyPath]) -> Site:
     """The same site without some of its accepted values."""
     left = {path: one for path, one in site.accepted.items() if path not in keys}
     again = site_of(site.given, Document(value=site.given), shown_path(site.path), catalog=site.catalog, accepted=left)
-    again._path, again._changes = site._path, site._changes
+    return from_same_file(again, site)
+
+
+def from_same_file(again: Site, site: Site, settings: Sequence[str] = ()) -> Site:
+    """`again`, which is `site` with other values, as one of the same file; `settings` are those that changed it."""
+    again._path, again._start, again._changes = site._path, site._start, (*site._changes, *settings)
     return again
 
 
@@ -236,8 +249,7 @@ def with_sizes(site: Site, computed: Mapping[str, Any], catalog: Catalog | None 
     used = catalog or site.catalog
     document, unsized = Document(value=site.given), site.effective.unsized
     again = site_of(site.given, document, shown_path(site.path), computed, used, site.accepted, unsized)
-    again._path, again._changes = site._path, site._changes
-    return again
+    return from_same_file(again, site)
 
 
 def broken_entries(values: Mapping[str, Any], catalog: Catalog) -> list[Problem]:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path as FilePath
 from typing import Any
 
 from inventory.findings import plain
 from inventory.site import messages, yaml_source
 from inventory.site.effective import complete
-from inventory.site.loading import Site, SiteError, find_site, load_site, shown_path, site_of
+from inventory.site.loading import Site, SiteError, find_site, from_same_file, load_site, shown_path, site_of
 from inventory.site.references import NAMED_LISTS, WHOLE, entry_name
 from inventory.site.yaml_source import Document, Mark, Path, Problem
 
@@ -47,9 +48,9 @@ class Base:
     shown: str
 
     @classmethod
-    def read(cls, name_or_path: str) -> "Base":
-        """Read a site file; SiteError for anything that is wrong with it."""
-        site = load_site(name_or_path)
+    def read(cls, name_or_path: str, start: FilePath | None = None) -> "Base":
+        """Read a site file, `start` as in `load_site`; SiteError for anything that is wrong with it."""
+        site = load_site(name_or_path, start)
         path = find_site(name_or_path)
         return cls(site, site.given, shown_path(path))
 
@@ -88,14 +89,12 @@ class Base:
             problems += error.problems
         if problems or site is None:
             raise SiteError(title, messages.ordered(problems, Document()))
-        site._path = self.site.path
-        site._changes = (*self.site.changes, *settings)
-        return site
+        return from_same_file(site, self.site, settings)
 
 
-def changed(name_or_path: str, settings: Sequence[str]) -> Site:
-    """A site given by name or path with these settings."""
-    return Base.read(name_or_path).changed(settings)
+def changed(name_or_path: str, settings: Sequence[str], start: FilePath | None = None) -> Site:
+    """A site given by name or path with these settings, its plans from another accepted state (`load_site`)."""
+    return Base.read(name_or_path, start).changed(settings)
 
 
 def with_settings(site: Site, values: Mapping[str, Any]) -> Site:

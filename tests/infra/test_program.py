@@ -10,10 +10,12 @@ import pulumi
 import pytest
 
 import infra.__main__ as program
+from capacity.accepted import files_of, write
 from infra.boot.built import IMAGES
 from infra.provider.resource_types import resource_types
 from inventory.findings import Finding
 from inventory.paths import repo_root, site_dir
+from inventory.site import SiteError
 from tests.capacity.services.boot.cases import IMAGE, image
 from tests.plans import plan_of
 
@@ -56,6 +58,25 @@ def test_shipped_sites_of_other_kinds_are_declared_too(site):
     servers = plan.devices.loc[plan.devices["kind"] == "server", "name"]
     racks = plan.placements.loc[plan.placements["device"].isin(servers), "rack"].unique()
     assert sorted(of_type(made, "bringup:nodes:Servers")) == sorted(racks)
+
+
+def test_a_stack_can_start_from_another_accepted_state(tmp_path, monkeypatch):
+    started = []
+
+    def build(site, **_):
+        started.append(site)
+        return plan_of("lab")
+
+    monkeypatch.setattr(program, "build", build)
+    write(tmp_path, files_of(plan_of("lab"), "1"))
+    declare(config={"bringup:from": str(tmp_path), "bringup:layers": "[]"})
+    assert started[0].accepted_folder == tmp_path / "accepted"
+    assert started[0].accepted
+
+
+def test_a_stack_names_a_folder_that_has_no_accepted_state(tmp_path):
+    with pytest.raises(SiteError, match="no accepted state"):
+        declare(config={"bringup:from": str(tmp_path), "bringup:layers": "[]"})
 
 
 def of_type(registered, kind):
