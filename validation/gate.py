@@ -105,8 +105,8 @@ def run(
     html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
-    _write(page, html, data)
-    seal.write(page, site.name, signer)
+    told = _write(page, html, data)
+    seal.write(page, site.name, signer, html, told)
     if as_json:
         print(json.dumps(data, indent=2))
     else:
@@ -271,8 +271,11 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
     return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 
-def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
-    """Page, and JSON and JUnit XML beside it, each replaced in one step so that no reader sees half of one; the seal goes first."""
+def _write(page: Path, html: str, data: Mapping[str, Any]) -> str:
+    """Page, and JSON and JUnit XML beside it, each replaced in one step so that no reader sees half of one; the seal goes first.
+
+    Returns the text of the JSON.
+    """
     _unless_regular_unlink(page.with_name(f"{page.stem}.seal.json"))
     seal.remove(page)
     texts = {".html": html, ".json": json.dumps(data, indent=2) + "\n", ".junit.xml": junit_of(data)}
@@ -280,6 +283,7 @@ def _write(page: Path, html: str, data: Mapping[str, Any]) -> None:
         path = page.with_suffix(suffix)
         _unless_regular_unlink(path)
         write_file(path, text)
+    return texts[".json"]
 
 
 def _unless_regular_unlink(path: Path) -> None:

@@ -597,7 +597,7 @@ def test_an_edited_verdict_is_noticed(folder: Folder, name: str) -> None:
 def test_a_verdict_that_a_stranger_seals_is_noticed(folder: Folder) -> None:
     assert folder.judge() == 1
     page = folder.out / "reports" / "rehearsal.html"
-    seal.write(page, "lab", make_key())
+    seal.write(page, "lab", make_key(), page.read_text(), page.with_suffix(".json").read_text())
     said = StringIO()
     assert gate.verify(folder.site, page, console=Console(file=said, width=300)) == 2
     assert "does not pin for the role recorder" in said.getvalue()

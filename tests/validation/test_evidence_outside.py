@@ -57,7 +57,7 @@ from tests.validation.bench import (
 from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
 from validation import attest, freeze, gate
 from validation.burn_in import problems
-from validation.evidence import Entry, Identity, IntegrityError, Record, Store, begun, strict
+from validation.evidence import Entry, Identity, IntegrityError, Record, Store, begun, seal, strict
 from validation.evidence import store as stores
 from validation.evidence.channels import Ledger
 from validation.evidence.mode import PINNED, declares_simulation
@@ -172,6 +172,43 @@ def test_a_sealed_rehearsal_is_no_verdict_on_go_live(keyed_lab: Site, out: Path)
     for suffix in ("html", "json", "seal.json"):
         (reports / f"rehearsal.{suffix}").rename(reports / f"gate.{suffix}")
     assert gate.verify(keyed_lab, reports / "gate.json", console=quiet) == 2
+
+
+@pytest.mark.parametrize("suffix", ["html", "json"])
+def test_a_report_that_is_swapped_before_it_is_sealed_is_noticed(
+    keyed_lab: Site, out: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """The seal was made over what lay in the folder: whoever was quick had the recorder sign a page of their own."""
+    reports, sealed = out / "reports", seal.write
+
+    def swapped(*given: Any) -> None:
+        (reports / f"rehearsal.{suffix}").write_text('{"verdict": "GO-LIVE", "exit_code": 0, "judged": "", "site": ""}')
+        sealed(*given)
+
+    monkeypatch.setattr(gate.seal, "write", swapped)
+    assert _run(keyed_lab, out)[0] == 1
+    assert gate.verify(keyed_lab, reports / "rehearsal.json", console=Console(file=StringIO())) == 2
+
+
+def test_a_verdict_that_is_swapped_while_it_is_verified_is_not_told(
+    keyed_lab: Site, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read a second time after its hash was compared."""
+    assert _run(keyed_lab, out)[0] == 1
+    told, sha256_of = out / "reports" / "rehearsal.json", strict.sha256_of
+
+    def swapped(*given: Any) -> str:
+        found = sha256_of(*given)
+        told.write_text('{"verdict": "GO-LIVE", "exit_code": 0, "judged": "", "site": ""}')
+        return found
+
+    monkeypatch.setattr(seal.strict, "sha256_of", swapped)
+    assert gate.verify(keyed_lab, told, console=Console(file=StringIO())) == 1
+
+
+@pytest.mark.parametrize("name", ["", "/", "..", "/dev/zero", "/dev/stdin/gate.html", "nowhere/gate.html"])
+def test_what_cannot_be_a_verdict_is_none(keyed_lab: Site, name: str) -> None:
+    assert gate.verify(keyed_lab, Path(name), console=Console(file=StringIO())) == 2
 
 
 # -- roles.json, which nobody signs ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ reports/gate.html, gate.json    the verdict
 reports/gate.seal.json          DSSE envelope over the SHA-256 of both, and their name: a rehearsal is no gate
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,16 +26,16 @@ class SealError(Exception):
     """A verdict that is not the one that was sealed; the message says why."""
 
 
-def write(page: Path, site: str, signer: CryptoSigner | None) -> None:
-    """Seal a page and the JSON beside it; without a signer there is no seal."""
+def write(page: Path, site: str, signer: CryptoSigner | None, html: str, data: str) -> None:
+    """Seal a page and the JSON beside it, as they were made: what lies there now may be another's. Without a signer no seal."""
     if signer is None:
         return
     said = {
         "schema_version": 1,
         "site": site,
         "name": page.stem,
-        "html": strict.sha256_of(page.parent, page.name),
-        "json": strict.sha256_of(page.parent, page.with_suffix(".json").name),
+        "html": _sha256(html.encode()),
+        "json": _sha256(data.encode()),
         "key": openssh_line_of(signer.public_key),
     }
     envelope = Envelope(strict.canonical(said), SEAL_TYPE, {})
@@ -49,6 +50,8 @@ def remove(page: Path) -> None:
 
 def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]:
     """The verdict's JSON, if page and JSON are what one of ``recorders`` sealed for this site. SealError says why not."""
+    if not file.stem:
+        raise SealError(f"{file}: is no verdict; give reports/gate.html or gate.json")
     folder, seal = file.parent, _path(file)
     try:
         envelope = read_envelope(strict.read(folder, seal.name, strict.MAX_SMALL).removesuffix(b"\n"))
@@ -63,16 +66,21 @@ def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]
             raise SealError(f"{seal}: is about the site {said['site']!r}, not {site}")
         if said["name"] != file.stem:
             raise SealError(f"{seal}: was signed as {said['name']!r}, not {file.stem}")
-        for suffix in ("html", "json"):
-            one = file.with_suffix(f".{suffix}")
-            if strict.sha256_of(folder, one.name) != said[suffix]:
+        page, data = file.with_suffix(".html"), file.with_suffix(".json")
+        told = strict.read(folder, data.name, strict.MAX_LINE)  # once: what is hashed is what is told
+        for one, digest in ((page, strict.sha256_of(folder, page.name)), (data, _sha256(told))):
+            if digest != said[one.suffix.removeprefix(".")]:
                 raise SealError(f"{one}: was changed since the gate wrote it; run bringup gate again")
-        found: Mapping[str, Any] = json.loads(strict.read(folder, file.with_suffix(".json").name, strict.MAX_LINE))
+        found: Mapping[str, Any] = json.loads(told)
         return found
     except FileNotFoundError as error:
         raise SealError(f"{error.filename}: is not there; only a signed verdict can be verified") from None
     except (ValueError, SigningKeyError, SecuresystemslibError) as error:
         raise SealError(f"{seal}: does not hold: {error}") from None
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _path(file: Path) -> Path:
