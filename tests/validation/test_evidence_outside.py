@@ -185,7 +185,7 @@ def test_a_report_that_is_swapped_before_it_is_sealed_is_noticed(
         (reports / f"rehearsal.{suffix}").write_text('{"verdict": "GO-LIVE", "exit_code": 0, "judged": "", "site": ""}')
         sealed(*given)
 
-    monkeypatch.setattr(gate.seal, "write", swapped)
+    monkeypatch.setattr(seal, "write", swapped)
     assert _run(keyed_lab, out)[0] == 1
     assert gate.verify(keyed_lab, reports / "rehearsal.json", console=Console(file=StringIO())) == 2
 
@@ -202,7 +202,7 @@ def test_a_verdict_that_is_swapped_while_it_is_verified_is_not_told(
         told.write_text('{"verdict": "GO-LIVE", "exit_code": 0, "judged": "", "site": ""}')
         return found
 
-    monkeypatch.setattr(seal.strict, "sha256_of", swapped)
+    monkeypatch.setattr(strict, "sha256_of", swapped)
     assert gate.verify(keyed_lab, told, console=Console(file=StringIO())) == 1
 
 
