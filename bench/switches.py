@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from capacity.build import build
+from infra.toolchain import avd
 from inventory.site import load_site
 from inventory.site.whatif import changed
 from inventory.yaml_data import LOADER
@@ -29,8 +30,6 @@ from network.nos.eos import startup_config
 from network.nos.model import Model, SwitchConfig
 from network.nos.sonic import config_db
 from network.nos.trees import difference
-from tests.conftest import AVD
-from tests.network.nos import avd
 
 SITE, COUNT, EVERY = "b200-256-roce", 640, 10
 EOS = ["fabric.switch_model=arista-7060x6-64pe", "fabric.nos=eos", f"fabric.mtu={startup_config.MTU_MAX}"]
@@ -121,7 +120,7 @@ def main() -> None:
     settings = [yaml.load(text, Loader=LOADER)[1]["set"] for text in sample]
     taken, _ = timed(partial(_all, partial(schema.model_validate, extra="forbid"), settings))
     print(f"cumulus: NVUE's schema, {len(sample)} switches {taken:.1f} s, so {taken * EVERY:.1f} s for {count}")
-    if not AVD.exists():
+    if not avd.AVD.exists():
         print("eos: no pyavd in .tools/avd: make setup")
         return
     configs, own = made["eos"]

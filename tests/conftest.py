@@ -21,6 +21,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from infra.lab.up import TOOLS
+from infra.toolchain.avd import AVD
 from tests.loadable import stages_kept
 from tests.plans import plans_kept
 from tests.standing import standing
@@ -28,9 +29,6 @@ from tests.standing import standing
 __all__ = ["plans_kept", "stages_kept", "standing"]
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-
-
-AVD = Path(__file__).parents[1] / ".tools" / "avd" / "bin" / "python"
 
 
 @functools.cache

@@ -34,6 +34,7 @@ LAST_BYTES = 4096
 ANSWER_S = 90.0
 """For the emulator to answer: it imports in 3 s on an idle machine."""
 THREADS = 8
+"""Of the emulator, for two BMCs: one that hangs holds one for each of its clients."""
 AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": False, "update_hangs": False}
 """What a BMC does not remember: updates under way, and faults of the demo."""
 

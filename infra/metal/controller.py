@@ -26,6 +26,7 @@ from inventory.paths import repo_root
 
 ROLE = "controller"
 READY_S = 120.0
+"""For the node to take logins: light nodes boot within seconds (limit node_ready_s of embedded-lab: 90 s for all of a lab)."""
 CONNECT_S = 5.0
 """Of one attempt to connect."""
 POLL_S = 0.5

@@ -20,7 +20,7 @@ import pandas as pd
 from infra.firmware import flash, rollout
 from infra.firmware.apply import Outcome, roll_out
 from infra.lab import firmware_image
-from infra.lab.bmc_firmware import BIOS_ITEM, BMC_ITEM
+from infra.lab.bmc_firmware import BIOS_ITEM, BMC_ITEM, UPDATE_S
 from infra.metal.bmcs import Load
 from infra.metal.machines import Power
 from inventory.delivered.firmware import Bundle
@@ -31,11 +31,11 @@ VERSIONS = {"BMC": "1.1.0", "BIOS": "1.2.0", "GPU": "96.00.99.00.01", "NIC": "28
 DELIVERED_GPU = "96.00.89.00.01"
 PATTERNS = {"BMC": BMC_ITEM, "BIOS": BIOS_ITEM, "GPU": "HGX_FW_GPU_SXM_*", "NIC": "NIC_*"}
 EFFECTS = {"BMC": "bmc_reset", "BIOS": "host_restart", "GPU": "host_restart", "NIC": "host_restart"}
-BEGUN_S = 120.0
-"""For an update to be under way."""
+BEGUN_S = 40 * UPDATE_S
+"""For an update to be under way: so long as forty updates of the simulated BMC take, since it shares its processors."""
 POLL_S = 0.5
 SHOWN_S = 20.0
-"""For a new version to show: these machines have no self-test, and their BMCs are back after 3 s."""
+"""For a new version to show: these machines have no self-test, and their BMCs are back after 3 s (BMC_RESTART_S)."""
 
 
 def bundle(

@@ -5,7 +5,6 @@ Out: every server of the plan; groups by role (gpu, controller, storage, …), c
      a site that pins NVIDIA's driver) and rack_<name> under racks. There is no second list of hosts. No variable holds a secret.
 """
 
-import ipaddress
 import os
 import shlex
 from collections.abc import Iterator
@@ -59,19 +58,18 @@ def records(frame: Any) -> Iterator[dict[str, Any]]:
 
 def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     """Per server its in-band links, in the order of its ports: own and leaf side of each /31."""
-    rows = [row for row in records(plan.addresses) if row["network"] == "link"]
-    by_port = {(row["device"], row["interface"]): row["address"] for row in rows}
+    found = plan.addresses[plan.addresses["network"] == "link"]
+    columns = [found[name].tolist() for name in ("device", "interface", "address", "peer_device", "peer_interface")]
+    by_port = {(device, interface): address for device, interface, address, _, _ in zip(*columns, strict=True)}
     links: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        mine = ipaddress.ip_interface(row["address"])
-        peer = ipaddress.ip_interface(by_port[row["peer_device"], row["peer_interface"]])
-        links.setdefault(row["device"], []).append(
+    for device, interface, address, leaf, port in zip(*columns, strict=True):
+        links.setdefault(device, []).append(
             {
-                "interface": row["interface"],
-                "address": str(mine),
-                "leaf": row["peer_device"],
-                "port": row["peer_interface"],
-                "leaf_address": str(peer.ip),
+                "interface": interface,
+                "address": address,
+                "leaf": leaf,
+                "port": port,
+                "leaf_address": by_port[leaf, port].partition("/")[0],
             }
         )
     return {device: sorted(own, key=lambda link: link["interface"]) for device, own in links.items()}
@@ -79,11 +77,8 @@ def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
     """Interface and address (with prefix length) in the out-of-band network of each server that has a leg there."""
-    return {
-        row["device"]: {"interface": row["interface"], "address": row["address"]}
-        for row in records(plan.addresses)
-        if row["network"] == "oob" and row["device"] in servers
-    }
+    found = plan.addresses[(plan.addresses["network"] == "oob") & plan.addresses["device"].isin(servers)]
+    return {row["device"]: {"interface": row["interface"], "address": row["address"]} for row in records(found)}
 
 
 def slurm_of(plan: Plan, catalog: Catalog, addresses: dict[str, str]) -> dict[str, Any]:
@@ -139,8 +134,9 @@ def adapter_hosts_of(plan: Plan) -> set[str]:
     """Servers with a port in an InfiniBand compute fabric."""
     if plan.site.fabric.kind != "ib":
         return set()
-    stages = ("node-leaf", "manager-leaf")
-    return {row["a_device"] for row in records(plan.cables) if row["fabric"] == "compute" and row["stage"] in stages}
+    cables = plan.cables
+    attached = (cables["fabric"] == "compute") & cables["stage"].isin(["node-leaf", "manager-leaf"])
+    return set(cables.loc[attached, "a_device"])
 
 
 def references_of(plan: Plan) -> dict[str, str]:
@@ -158,14 +154,15 @@ def references_of(plan: Plan) -> dict[str, str]:
 
 def telemetry_of(plan: Plan) -> dict[str, Any]:
     """What the telemetry roles write, as the plan says it."""
+    asked = telemetry.targets(plan)
     return {
         "bringup_telemetry": {
-            "files": telemetry.files(plan),
+            "files": telemetry.files(plan, asked),
             "metrics": telemetry.METRICS,
             "retention_d": telemetry.limit(plan.site, "telemetry_retention_d").value,
         },
         "bringup_scrapes": {
-            "targets": len(telemetry.targets(plan)),
+            "targets": len(asked),
             "slowest_interval_s": telemetry.slowest_interval_s(plan.site),
         },
         "bringup_snmp": {"modules": telemetry.snmp.modules(plan.site), "auth": telemetry.snmp.auth(plan.site)},
@@ -176,9 +173,15 @@ def telemetry_of(plan: Plan) -> dict[str, Any]:
 def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
     """The inventory of a plan. Pure."""
     site = plan.site
-    servers = [row for row in records(plan.devices) if row["kind"] == "server"]
-    rack_of = {row["device"]: row["rack"] for row in records(plan.placements)}
-    address_of = {(row["device"], row["network"]): row["address"].partition("/")[0] for row in records(plan.addresses)}
+    servers = list(records(plan.devices.loc[plan.devices["kind"] == "server", ["name", "role", "model"]]))
+    rack_of = dict(zip(plan.placements["device"].tolist(), plan.placements["rack"].tolist(), strict=True))
+    addresses = plan.addresses[plan.addresses["network"].isin(["provisioning", "loopback"])]
+    address_of = {
+        (device, network): address.partition("/")[0]
+        for device, network, address in zip(
+            *(addresses[name].tolist() for name in ("device", "network", "address")), strict=True
+        )
+    }
     links = links_of(plan)
     legs = oob_legs_of(plan, {row["name"] for row in servers})
     loopbacks = [{"name": row["name"], "address": address_of[row["name"], "loopback"]} for row in servers]
@@ -253,9 +256,11 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "images": str(folder / "images"),
             "address": str(boot_server(plan)),
         }
-    for name in telemetry.servers(plan):
-        hosts.groups.setdefault("telemetry", []).append(name)
-        hosts.hosts[name] |= telemetry_of(plan)
+    if watching := telemetry.servers(plan):
+        told = telemetry_of(plan)
+        hosts.groups["telemetry"] = list(watching)
+        for name in watching:
+            hosts.hosts[name] |= told
     return hosts
 
 

@@ -1,7 +1,7 @@
 """Telemetry from the plan: what is asked, how it is judged, and the files that Prometheus and its companions read.
 
     targets(plan)        every exporter and device that is asked, with its labels
-    planned(plan)        the plan as metrics, so that rules compare what is seen with what should be
+    planned(plan, …)     the plan as metrics, so that rules compare what is seen with what should be
     rules.load(site)     alert rules with the site's limits; rules.unit_tests for promtool
     files(plan)          configuration files by path, for the servers of role `management`
 

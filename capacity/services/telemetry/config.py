@@ -4,9 +4,11 @@ Prometheus asks its targets through file_sd, so that a new device is no restart;
 Secrets are not here: the SNMP exporter's login and the webhook's URL are added by the roles that write those files.
 """
 
+import functools
 import json
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from capacity.model import Plan
@@ -34,28 +36,30 @@ DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LABELS = ("role", "rack", "unit", "rail", "feed", "model")
 
 
-def files(plan: Plan) -> dict[str, str]:
-    """Every file without secrets that a telemetry server has, by absolute path."""
+def files(plan: Plan, asked: pd.DataFrame | None = None) -> dict[str, str]:
+    """Every file without secrets that a telemetry server has, by absolute path. `asked`: the targets of the plan, where they are at
+    hand.
+    """
     site, loaded = plan.site, rules.load(plan.site)
-    asked = targets.targets(plan)
+    asked = targets.targets(plan) if asked is None else asked
     by_job = {str(job): rows for job, rows in asked.groupby("job", sort=False)}
     return {
         RULES: _yaml(rules.rule_file(loaded, site)),
         RULE_TESTS: _yaml(rules.unit_tests(loaded, site, RULES)),
         **{f"{TARGETS}/{job}.json": _file_sd(rows) for job, rows in by_job.items()},
         f"{ETC}/blackbox.yml": _yaml(BLACKBOX),
-        f"{METRICS}/plan.prom": planned(plan),
-        f"{ETC}/prometheus.yml": _yaml(prometheus(plan)),  # last: its validator reads the others
+        f"{METRICS}/plan.prom": planned(plan, asked),
+        f"{ETC}/prometheus.yml": _yaml(prometheus(plan, asked)),  # last: its validator reads the others
     }
 
 
 BLACKBOX = {"modules": {"icmp": {"prober": "icmp", "timeout": "2s", "icmp": {"preferred_ip_protocol": "ip4"}}}}
 
 
-def prometheus(plan: Plan) -> dict[str, Any]:
+def prometheus(plan: Plan, asked: pd.DataFrame) -> dict[str, Any]:
     """prometheus.yml."""
     interval = rules.interval_s(plan.site)
-    jobs = targets.targets(plan)["job"].unique().tolist()
+    jobs = asked["job"].unique().tolist()
     own = {"prometheus": PORTS["prometheus"], "alertmanager": PORTS["alertmanager"]}
     scrape = [
         *({"job_name": job, **_slow(job, interval), **_through_exporter(job), **_discovered(job)} for job in jobs),
@@ -112,15 +116,16 @@ def _through_exporter(job: str) -> dict[str, Any]:
     }
 
 
-def _file_sd(rows: Any) -> str:
-    groups = [
-        {
-            "targets": [row["address"]],
-            "labels": {"instance": row["instance"], **{key: row[key] for key in LABELS if row[key]}},
-        }
-        for row in rows.to_dict("records")
-    ]
-    return json.dumps(groups, indent=1) + "\n"
+def _file_sd(rows: pd.DataFrame) -> str:
+    """Targets with their labels, as json.dumps writes them with indent=1; its own writer is too slow for thousands of them."""
+    quoted = functools.lru_cache(None)(json.dumps)
+    columns = [rows[name].tolist() for name in ("address", "instance", *LABELS)]
+    groups = []
+    for address, instance, *others in zip(*columns, strict=True):
+        labels = [("instance", instance), *(pair for pair in zip(LABELS, others, strict=True) if pair[1])]
+        shown = ",\n".join(f'   "{key}": {quoted(value)}' for key, value in labels)
+        groups.append(f' {{\n  "targets": [\n   {quoted(address)}\n  ],\n  "labels": {{\n{shown}\n  }}\n }}')
+    return "[\n" + ",\n".join(groups) + "\n]\n" if groups else "[]\n"
 
 
 def alertmanager(site: Site) -> dict[str, Any]:

@@ -6,8 +6,8 @@ bringup_planned_outlet{instance, outlet, far, psu}          1 per outlet that fe
 bringup_planned_gpus{instance}                              number of GPUs per GPU server
 """
 
+import functools
 import json
-from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -22,18 +22,20 @@ HELP = {
 }
 
 
-def planned(plan: Plan) -> str:
-    """All metrics of the plan, as a file for the textfile collector."""
-    rows: dict[str, Iterable[tuple[Mapping[str, str], int]]] = {
-        "bringup_planned_target": _ones(asked.targets(plan)[["job", "instance"]]),
-        "bringup_planned_port": _ones(ports(plan)),
-        "bringup_planned_outlet": _ones(outlets(plan)),
-        "bringup_planned_gpus": _gpus(plan),
+def planned(plan: Plan, wanted: pd.DataFrame) -> str:
+    """All metrics of the plan, as a file for the textfile collector. `wanted`: the targets of the plan."""
+    gpus = _gpus(plan)
+    rows = {
+        "bringup_planned_target": (wanted[["job", "instance"]], None),
+        "bringup_planned_port": (ports(plan), None),
+        "bringup_planned_outlet": (outlets(plan), None),
+        "bringup_planned_gpus": (gpus[["instance"]], gpus["gpus"].tolist()),
     }
     lines = []
-    for name, series in rows.items():
+    for name, (labels, values) in rows.items():
         lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge"]
-        lines += [f"{name}{{{_labels(labels)}}} {value}" for labels, value in series]
+        shown = _labels(labels)
+        lines += [f"{name}{{{text}}} {value}" for text, value in zip(shown, values or [1] * len(shown), strict=True)]
     return "\n".join(lines) + "\n"
 
 
@@ -60,15 +62,15 @@ def outlets(plan: Plan) -> pd.DataFrame:
     return pd.DataFrame({"instance": used["pdu"], "outlet": used["outlet"], "far": used["device"], "psu": used["psu"]})
 
 
-def _gpus(plan: Plan) -> list[tuple[dict[str, str], int]]:
-    catalog = plan.catalog
-    servers = plan.devices.loc[plan.devices["role"] == "gpu", ["name", "model"]].itertuples(index=False, name=None)
-    return [({"instance": str(name)}, int(catalog.device(str(model)).bringup.gpus or 0)) for name, model in servers]
+def _gpus(plan: Plan) -> pd.DataFrame:
+    """GPUs of each GPU server: columns instance, gpus."""
+    servers = plan.devices.loc[plan.devices["role"] == "gpu", ["name", "model"]]
+    of_model = {model: int(plan.catalog.device(str(model)).bringup.gpus or 0) for model in servers["model"].unique()}
+    return pd.DataFrame({"instance": servers["name"], "gpus": servers["model"].map(of_model)})
 
 
-def _ones(frame: pd.DataFrame) -> list[tuple[dict[str, str], int]]:
-    return [({str(k): str(v) for k, v in row.items()}, 1) for row in frame.to_dict("records")]
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels.items())
+def _labels(frame: pd.DataFrame) -> list[str]:
+    """The labels of each row, as Prometheus writes them."""
+    quoted = functools.lru_cache(None)(lambda value: json.dumps(str(value), ensure_ascii=False))
+    columns = [[f"{key}={quoted(value)}" for value in frame[key].tolist()] for key in frame.columns]
+    return [",".join(cells) for cells in zip(*columns, strict=True)]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from capacity.build import build
+from infra.toolchain.avd import checked
 from inventory.site.whatif import changed
 from network import nos, roce
 from network.nos.cumulus import startup
 from network.nos.eos.startup_config import platforms, read, render, structured
 from tests.capacity.services.boot.cases import PUBLIC_KEY
-from tests.network.nos.avd import checked
 
 ARISTA = ["fabric.switch_model=arista-7060x6-64pe", "fabric.nos=eos", "fabric.mtu=9214"]
 

@@ -65,7 +65,7 @@ def test_planned_ports_name_both_ends_of_every_in_band_cable(plan):
 
 
 def test_the_plan_as_metrics_counts_what_the_plan_has(plan):
-    lines = [line for line in telemetry.planned(plan).splitlines() if not line.startswith("#")]
+    lines = [line for line in telemetry.planned(plan, telemetry.targets(plan)).splitlines() if not line.startswith("#")]
     count = {
         name: sum(line.startswith(f"{name}{{") for line in lines)
         for name in ("bringup_planned_target", "bringup_planned_outlet", "bringup_planned_gpus")
@@ -165,3 +165,11 @@ def test_a_scrape_ends_before_the_next_is_due(plan):
     settings = yaml.safe_load(telemetry.files(plan)["/etc/prometheus/prometheus.yml"])["global"]
     assert settings["scrape_interval"] == "5s"
     assert settings["scrape_timeout"] == "4500ms"
+
+
+@pytest.mark.parametrize("name", ["lab", "b200-256-roce"])
+def test_lists_of_targets_are_written_as_json_writes_them(name):
+    plan = plan_of(name)
+    for path, text in telemetry.files(plan).items():
+        if path.endswith(".json"):
+            assert text == json.dumps(json.loads(text), indent=1) + "\n", path

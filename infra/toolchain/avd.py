@@ -10,8 +10,10 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conftest import AVD
+from infra.toolchain.paths import tools_dir
 
+AVD = tools_dir() / "avd" / "bin" / "python"
+"""Its Python; absent before `make setup`."""
 BUDGET_S = 120
 PROGRAM = """
 import json, sys
