@@ -71,6 +71,7 @@ def class_settings(intent: Intent) -> dict[str, Any]:
     shares = dict.fromkeys(range(8), 0) | {0: 100 - intent.share_pct, queue: intent.share_pct}
     reacts = ECN[intent.congestion_control]
     flag = {str(priority): "1" if reacts else "0"}
+    any_path = {"adaptive_routing": True} if intent.load_balancing == "adaptive" else {}
     ecn = {} if reacts is None else {"roce_np": flag, "roce_rp": flag}
     return {
         "mtu": min(HOST_MTU, intent.mtu),
@@ -88,6 +89,7 @@ def class_settings(intent: Intent) -> dict[str, Any]:
         "traffic_class": str(tos(intent.dscp)),
         **ecn,
         "cnp_dscp": str(intent.cnp_dscp),
+        **any_path,
     }
 
 

@@ -30,6 +30,11 @@ RUNNING = ("clean", "active", "active-idle", "write-pending")
 """States of an md array that takes reads and writes (Linux, Documentation/admin-guide/md.rst: array_state)."""
 
 
+def is_container(machine: Said) -> bool:
+    """Whether a node is a container, which has no hardware of its own; False where it did not say."""
+    return bool(machine.get("container"))
+
+
 def unread(machine: Said, *parts: str) -> list[str]:
     """Why these parts of a node's machine facts are not there."""
     if "error" in machine:

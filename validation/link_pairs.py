@@ -28,7 +28,7 @@ from network.infiniband import compare
 from network.infiniband.wire import FABRIC, on_the_wire
 from network.link_ends import LinkEnd
 from validation.facts import Facts
-from validation.infiniband import best_view, discovered
+from validation.infiniband import NOT_DIAGNOSED, best_view, discovered
 
 INBAND = "inband"
 BORDERS = 4
@@ -89,7 +89,7 @@ def _on_infiniband(plan: Plan, ends: list[str], seen: Seen) -> dict[str, Any]:
     view = best_view(seen.facts)
     first: Mapping[str, Any] = {"error": "no host with a subnet manager answers: see S060"} if view is None else {}
     if view is not None:
-        first = view.data.get("diagnosed", {"error": "these facts have nothing of ibdiagnet: they are older"})
+        first = view.data.get("diagnosed", NOT_DIAGNOSED)
     if view is None or "error" in first:
         return {"ends": {}, "unread": dict.fromkeys(ends, str(first["error"])), "readings": {}, "times": []}
     found, wire = discovered(view), on_the_wire(plan)

@@ -18,8 +18,12 @@ MARKED = (
     *("default_roce_mode", "default_roce_tos", "traffic_class", "cnp_dscp"),
 )
 """Settings that bring RoCE version 2 with its marks onto its rail: S056."""
-SWITCH_LOSSLESS = ("lossless", "queues", "shares", "ecn", "watchdog_ms", "adaptive")
+ANY_PATH = ("adaptive_routing",)
+"""Setting that lets packets of one flow take several paths: S057."""
+SWITCH_LOSSLESS = ("lossless", "queues", "shares", "ecn", "watchdog_ms")
 """Fields of network.nos.model.Model that keep the class without loss: S055."""
+SWITCH_ANY_PATH = ("adaptive",)
+"""Field of the same that spreads packets of one flow over several paths: S057."""
 SWITCH_MARKED = ("priorities", "mtu", "addresses")
 """Fields of the same that take the marks for their priorities, for packets of every size on their rail: S056."""
 NOT_IN_EVERY_DRIVER = frozenset({"roce_np", "roce_rp", "traffic_class", "cnp_dscp"})

@@ -1,7 +1,7 @@
 """Files that ibdiagnet of ibutils2 leaves behind, as plain data. Pure; other text raises ValueError with its line.
 
 sections(db_csv, names)    -> {"AR_INFO": rows as {column: text}}
-adaptive(db_csv)           -> {switch GUID: whether adaptive routing is enabled}
+adaptive(db_csv)           -> {switch GUID: mask of the service levels that are routed adaptively}
 out_of_order(db_csv)       -> {(node GUID, port): mask of the service levels whose packets may arrive out of order}
 trees(sharp)               -> {tree: [(depth, port GUID of its aggregation node)]}
 ends(net_dump_ext)         -> frame ENDS_COLUMNS, a row for each port
@@ -34,7 +34,7 @@ COUNTED = {
 }
 """Counters of a port and their columns in PM_INFO, the wider one first. Data count in words of 4 bytes (IBA 16.1.4.11)."""
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "AR_INFO": ("NodeGUID", "e"),
+    "AR_INFO": ("NodeGUID", "e", "by_sl_en", "enable_by_sl_mask"),
     "EXTENDED_PORT_INFO": ("NodeGuid", "PortNum", "OOOSLMask"),
     "PM_INFO": ("NodeGUID", "PortNumber", *(name for given in COUNTED.values() for name in given)),
 }
@@ -48,6 +48,7 @@ ENDS_HEADER = (
     *("Raw BER", "Effective BER", "Symbol BER", "Symbol Err", "Effective Err", "Node Desc"),
 )
 
+ALL_LEVELS = 0xFFFF
 ABSENT = ("N/A", "NA", "")
 """What stands where a port does not have a counter."""
 
@@ -101,9 +102,16 @@ def sections(text: str, names: Collection[str] = SECTIONS) -> dict[str, list[Map
     return found
 
 
-def adaptive(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
-    """Whether each switch has adaptive routing enabled: bit e of AR_INFO."""
-    return {_guid(row, "NodeGUID"): bool(_whole(row, "e")) for row in rows}
+def adaptive(rows: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """Service levels of each switch that are routed adaptively, bit n for level n: of AR_INFO e is on or off for all, and where
+    by_sl_en is on, enable_by_sl_mask has the levels.
+    """
+    found = {}
+    for row in rows:
+        by_level = bool(_whole(row, "by_sl_en")) if "by_sl_en" in row else False
+        levels = _whole(row, "enable_by_sl_mask") if by_level else ALL_LEVELS
+        found[_guid(row, "NodeGUID")] = levels if _whole(row, "e") else 0
+    return found
 
 
 def out_of_order(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, int], int]:

@@ -36,6 +36,8 @@ HIGHEST_PRIORITY = 15
 DEFAULT_PKEY, FULL_MEMBER = 0x7FFF, 0x8000
 COMPUTE_PKEY = 0x0001
 SERVICE_LEVELS = 16
+BULK_LEVEL = 0
+"""Service level of the traffic of jobs."""
 VIRTUAL_LANE = {1: 1}
 """Virtual lane of each service level; 0 for all that are not named."""
 DATA_LANES = 2

@@ -4,6 +4,7 @@ No adapter was there: dcb, rdma and ethtool are scripts that keep what they are 
 ethtool(8) print.
 """
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from network.roce_host import wanted
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, load
 
+MODELLED = Path(__file__).parents[1] / "data" / "modelled" / "mlxreg"
 PROGRAM = PLAYBOOKS / "roles/roce/files/roce_host.py"
 module: Any = load("roles/roce/files/roce_host.py")
 
@@ -166,9 +168,13 @@ def test_a_missing_gpu_or_adapter_is_named(tree: Path) -> None:
 
 # ---- settings --------------------------------------------------------------------------------------------------------
 def test_every_setting_that_is_wanted_can_be_read_and_set() -> None:
-    site = wanted(plan_of("b200-256-roce"))
-    for rail in site["gpu001"]["rails"]:
+    plan = plan_of("b200-256-roce")
+    fabric = plan.site.fabric.model_copy(update={"load_balancing": "adaptive"})
+    adaptive = dataclasses.replace(plan, site=plan.site.model_copy(update={"fabric": fabric}))
+    for rail in wanted(adaptive)["gpu001"]["rails"]:
         assert set(rail["settings"]) == set(module.SETTINGS)
+    for rail in wanted(plan)["gpu001"]["rails"]:
+        assert set(rail["settings"]) == set(module.SETTINGS) - {"adaptive_routing"}
 
 
 @pytest.mark.needs("root")
@@ -251,6 +257,29 @@ def test_settings_of_doca_ofed_are_set_where_its_files_are(tree: Path, monkeypat
         assert module.SETTINGS[name][0](one, value) == value
     module.SETTINGS["traffic_class"][1](one, "106")
     assert (tree / "class/infiniband/mlx5_0/tc/1/traffic_class").read_text() == "106"
+
+
+def test_adaptive_routing_is_read_and_set_in_the_adapters_register(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = module.rails_of(rails())["rail0"]
+    get, put = module.SETTINGS["adaptive_routing"]
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert get(one, True) is None  # without mlxreg
+    register = write(tmp_path / "register", (MODELLED / "roce_accl.txt").read_text())
+    script = f"""#!/bin/sh
+[ "$2" = 0000:1b:00.0 ] || exit 1
+case "$*" in
+*--set*) sed -i 's/^\\(adaptive_routing_forced_en *| 0x0000000\\)./\\11/' {register} ;;
+*) cat {register} ;;
+esac
+"""
+    write(tmp_path / "mlxreg", script).chmod(0o755)
+    assert get(one, True) is False
+    put(one, True)
+    assert get(one, True) is True
+    write(register, "-E- Failed to send access register")
+    assert get(one, True) is None
 
 
 def test_the_kernels_own_driver_has_the_mark_of_notifications_in_debugfs(tree: Path) -> None:

@@ -380,7 +380,7 @@ BUILT_OF_HARDWARE = {
 """Their checks read what a machine is built of, and skip a container, which shows its host. S027 is about GPU cards."""
 
 
-NEEDS_LINKS = {"S047.measured", "S170.observed"}
+NEEDS_LINKS = {"S047.measured", "S057.applied", "S058.applied", "S170.observed"}
 """Adapters and switches with links of their own."""
 NEEDS_ROCE_ADAPTERS = {"S055.applied", "S056.applied"}
 """Their checks read adapters of a RoCE fabric; the lab's is InfiniBand."""

@@ -32,6 +32,10 @@ from validation.from_raw import FROM_RAW, Again
 
 PLAN = plan_of("b200-256-roce")
 WANTED = wanted(PLAN)["gpu001"]
+ADAPTIVE = dataclasses.replace(
+    PLAN,
+    site=PLAN.site.model_copy(update={"fabric": PLAN.site.fabric.model_copy(update={"load_balancing": "adaptive"})}),
+)
 SOURCE = Source("gpu001", "read facts: machine")
 
 
@@ -62,9 +66,10 @@ def changed(setting: str, value: Any) -> dict[str, Any]:
 
 
 def test_every_setting_belongs_to_one_item_and_adapters_as_planned_have_no_fault() -> None:
-    ours = set(WANTED["rails"][0]["settings"]) - {"arp_ignore", "arp_announce", "rp_filter"}
-    assert set(roce.LOSSLESS) | set(roce.MARKED) == ours
-    assert not set(roce.LOSSLESS) & set(roce.MARKED)
+    every = set(wanted(ADAPTIVE)["gpu001"]["rails"][0]["settings"])
+    ours = every - {"arp_ignore", "arp_announce", "rp_filter"}
+    assert set(roce.LOSSLESS) | set(roce.MARKED) | set(roce.ANY_PATH) == ours
+    assert len(roce.LOSSLESS) + len(roce.MARKED) + len(roce.ANY_PATH) == len(ours)
     assert found(healthy()) == []
 
 

@@ -34,7 +34,7 @@ from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
-from validation.infiniband import best_view, topology
+from validation.infiniband import NOT_DIAGNOSED, best_view, topology
 from validation.runners import ansible, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
@@ -159,9 +159,9 @@ def diagnose_again(plan: Plan, facts: Facts) -> Mapping[str, Any]:
     """A second run of ibdiagnet, of which the counters alone are needed."""
     view = best_view(facts)
     nobody: Mapping[str, Any] = {"error": "no host with a subnet manager answers"}
-    first: Mapping[str, Any] = nobody if view is None else view.data.get("diagnosed", {})
-    if view is None or "ended" not in first:
-        return {"error": str(first.get("error", "these facts have nothing of ibdiagnet"))}
+    first: Mapping[str, Any] = nobody if view is None else view.data.get("diagnosed", NOT_DIAGNOSED)
+    if view is None or "error" in first:
+        return {"error": str(first["error"])}
     host = ManagerHost(view.device, address_of(plan, view.device, "provisioning"), node_credentials(plan.site))
     # the second run may take as long as the first, and both count for how far ends are read apart
     took_s = first["ended"] - first["began"]

@@ -11,7 +11,7 @@ from capacity.model import Plan
 from network import link_ends
 from network.infiniband.wire import FABRIC, on_the_wire
 from validation import link_pairs, readings
-from validation.assembly import unread
+from validation.assembly import is_container, unread
 from validation.check import Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.gather import identities
@@ -46,7 +46,7 @@ def test_links_are_up_and_without_errors_for_long_enough(
     mine = readings.adapter_cables(plan, subject)
     if mine.empty:
         pytest.skip(f"no adapter hangs on {subject}: no driver reads links between switches")
-    if all(_container(facts.nodes[host]) for host in mine["a_device"]):
+    if all(is_container(facts.nodes[host].data.get("machine", {})) for host in mine["a_device"]):
         pytest.skip(f"what hangs on {subject} are containers: they have no links of their own")
     ber, _ = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
     problems: list[str] = []
@@ -81,7 +81,7 @@ def test_both_ends_of_each_link_say_the_same(
     rows = link_pairs.cables_of(plan, subject)
     if rows.empty:
         return Outcome(False, None, "the plan cables none of its ports")
-    if facts.nodes and all(_container(node) for node in facts.nodes.values()):
+    if facts.nodes and all(is_container(node.data.get("machine", {})) for node in facts.nodes.values()):
         pytest.skip("the servers are containers: they have no links of their own")
     for key in ("link_ber_max", "link_raw_ber_max"):
         site_limit(plan.site, key)  # says what the site file lacks
@@ -98,10 +98,6 @@ def test_both_ends_of_each_link_say_the_same(
     raw = json.dumps(said, sort_keys=True, indent=1).encode()
     detail = "; ".join([*shown, *more]) or good
     return Outcome(not found.problems, found.value, detail, identities=asked, raw=raw)
-
-
-def _container(node: Answer) -> bool:
-    return not node.error and bool(node.data.get("machine", {}).get("container"))
 
 
 def _faults(

@@ -600,7 +600,7 @@ class Diagnosed(TypedDict):
     ended: Number
     sharp_am: Line
     ends: dict[GuidPort, FabricEnd]
-    adaptive: dict[Line, Flag]
+    adaptive: dict[Line, Whole]
     out_of_order: dict[GuidPort, Whole]
     counters: dict[GuidPort, dict[Line, Whole]]
     trees: dict[Line, list[NodeOfTree]]  # type: ignore[valid-type]

@@ -17,7 +17,8 @@ DB_CSV, SHARP, DUMP = ((FILES / f"{name}.txt").read_text() for name in ("db_csv"
 def test_sections_that_are_asked_for_are_read_and_others_left() -> None:
     found = sections(DB_CSV)
     assert set(found) == {"AR_INFO", "EXTENDED_PORT_INFO", "PM_INFO"}
-    assert adaptive(found["AR_INFO"]) == {"0002c90300000001": True, "0002c90300000002": False}
+    levels = {"0002c90300000001": 0xFFFF, "0002c90300000002": 0, "0002c90300000003": 2}
+    assert adaptive(found["AR_INFO"]) == levels
     masks = {("0002c90300000011", 1): 0xFFFF, ("0002c90300000012", 1): 0}
     assert out_of_order(found["EXTENDED_PORT_INFO"]) == masks
 
@@ -34,11 +35,11 @@ def test_counters_of_ports_are_read_in_either_base_and_by_the_wider_column() -> 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("END_PM_INFO\n", "", "line 22 of ibdiagnet2.db_csv is the last, within PM_INFO"),
-        ("END_AR_INFO\n", "", "line 12 of ibdiagnet2.db_csv begins a section within AR_INFO"),
-        ("END_AR_INFO", "END_NODES", "line 11 of ibdiagnet2.db_csv ends another section than AR_INFO"),
-        ("START_EXTENDED_PORT_INFO", "START_AR_INFO", "line 13 of ibdiagnet2.db_csv has the section AR_INFO a second"),
-        ("0002,0,1,1,0", "0002,0,1,1", "line 10 of ibdiagnet2.db_csv has 4 fields, its section 5"),
+        ("END_PM_INFO\n", "", "line 23 of ibdiagnet2.db_csv is the last, within PM_INFO"),
+        ("END_AR_INFO\n", "", "line 13 of ibdiagnet2.db_csv begins a section within AR_INFO"),
+        ("END_AR_INFO", "END_NODES", "line 12 of ibdiagnet2.db_csv ends another section than AR_INFO"),
+        ("START_EXTENDED_PORT_INFO", "START_AR_INFO", "line 14 of ibdiagnet2.db_csv has the section AR_INFO a second"),
+        ("0002,0,1,1,0,0,0", "0002,0,1,1", "line 10 of ibdiagnet2.db_csv has 4 fields, its section 7"),
     ],
 )
 def test_a_database_that_is_cut_short_or_garbled_is_refused_with_its_line(old: str, new: str, words: str) -> None:

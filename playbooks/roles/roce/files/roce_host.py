@@ -5,7 +5,7 @@
     roce_host.py apply [FILE]     set what differs, then show; exit 1 where something still does
 
 FILE (default /etc/bringup/roce.json) has the rails, each with the value of every setting; network/roce_host.py writes it. Standard
-library, iproute2 (ip, rdma, dcb) and ethtool. Needs root.
+library, iproute2 (ip, rdma, dcb), ethtool and, for adaptive routing, mlxreg of NVIDIA's MFT. Needs root.
 
 Rail i is the adapter nearest to GPU i on PCIe. GPUs are counted in the order of their PCI addresses, as NVML counts them. Where
 that leaves a choice, nothing is set: FILE can name an adapter by its PCI address ("pci" of a rail).
@@ -15,6 +15,7 @@ Switching PFC toggles the link on mlx5 (drivers/net/ethernet/mellanox/mlx5/core/
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -308,6 +309,22 @@ def cnp_dscp_file(adapter: Adapter) -> Path:
     return own if own.exists() else SYS / "kernel/debug/mlx5" / adapter.pci / "cc_params/np_cnp_dscp"
 
 
+ACCELERATED = re.compile(r"^adaptive_routing_forced_en\s*\|\s*(0x[0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
+
+
+def adaptive_routing(adapter: Adapter) -> bool | None:
+    """Whether an adapter lets its packets take any path and puts them in order again (register ROCE_ACCL); None without mlxreg."""
+    if shutil.which("mlxreg") is None:
+        return None
+    found = ACCELERATED.search(run("mlxreg", "-d", adapter.pci, "--reg_name", "ROCE_ACCL", "--get"))
+    return None if found is None else int(found[1], 16) == 1
+
+
+def set_adaptive_routing(adapter: Adapter, wanted: bool) -> None:
+    value = f"adaptive_routing_forced_en={'0x1' if wanted else '0x0'}"
+    do("mlxreg", "-d", adapter.pci, "--reg_name", "ROCE_ACCL", "--set", value, "--yes")
+
+
 Way = tuple[Callable[[Adapter, Any], Any], Callable[[Adapter, Any], None]]
 SETTINGS: Mapping[str, Way] = {
     "mtu": (
@@ -369,6 +386,7 @@ SETTINGS: Mapping[str, Way] = {
         lambda on, _: read(cnp_dscp_file(on)) or None,
         lambda on, value: write(cnp_dscp_file(on), value),
     ),
+    "adaptive_routing": (lambda on, _: adaptive_routing(on), set_adaptive_routing),
 }
 """{setting: how it is read and how it is set}, in the order of setting. None is read where the driver does not have it."""
 UNREADABLE = (RoceError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
