@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_site, add_verb, planned, progress_lines
@@ -83,7 +83,28 @@ def run_apply(arguments: argparse.Namespace) -> int:
     todo = [name for name in names if rollout.outstanding(bundles[name], inventories[name])]
     doors = _doors(plan, arguments.server, no_scheduler=arguments.no_scheduler)
     stages = rollout.stages(servers[servers["name"].isin(todo)], arguments.at_once)
-    outcome = roll_out(stages, bundles, doors, progress_lines())
+    say = progress_lines()
+
+    def read_again(names: Iterable[str]) -> dict[str, str]:
+        """Take the versions of these servers as they are now; which of them do not answer, and why."""
+        answers, unread = _inventories(plan, list(names))
+        inventories.update(answers)
+        for name in unread:
+            inventories.pop(name, None)
+        return unread
+
+    def after(stage: rollout.Stage) -> None:
+        read_again(stage.servers)
+        for line in rollout.mixed(rollout.versions(inventories, bundles)):
+            say(f"after {stage.name}: {line}")
+
+    outcome = roll_out(stages, bundles, doors, say, after)
+    unread = read_again(todo) if outcome.failed else {}
+    report = rollout.mixed(rollout.versions(inventories, bundles))
+    for line in report or [f"no package runs in two versions on {len(inventories)} servers that answer"]:
+        print(line)
+    for name in unread:
+        print(f"{name}: what it runs now is not known, its BMC does not answer", file=sys.stderr)
     for text in outcome.failed:
         print(text, file=sys.stderr)
     if outcome.failed:

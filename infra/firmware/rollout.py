@@ -68,12 +68,31 @@ def told(table: pd.DataFrame) -> list[str]:
             if runs == wanted:
                 lines.append(f"{model} {package}: {wanted} on {many} ({items})")
             else:
-                shown = ", ".join(servers[:SHOWN]) + (
-                    f" and {len(servers) - SHOWN} more" if len(servers) > SHOWN else ""
-                )
                 state = runs or "not in the BMC's inventory"
-                lines.append(f"{model} {package}: {state} instead of {wanted} on {many} ({items}): {shown}")
+                lines.append(f"{model} {package}: {state} instead of {wanted} on {many} ({items}): {_named(servers)}")
     return lines
+
+
+def mixed(table: pd.DataFrame) -> list[str]:
+    """A line for each package of a model that runs in several versions: which servers run which. [] where all run the same."""
+    found: dict[tuple[str, str, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
+    for (model, package, item), rows in table.groupby(["model", "package", "item"], sort=False):
+        by_version = tuple(
+            (str(runs) or "none", tuple(same["server"].unique())) for runs, same in rows.groupby("runs", sort=True)
+        )
+        if len(by_version) > 1:
+            found.setdefault((str(model), str(package), by_version), []).append(str(item))
+    return [
+        f"{model} {package} is mixed ({', '.join(items[:SHOWN])}): "
+        + "; ".join(f"{runs} on {_named(servers)}" for runs, servers in by_version)
+        for (model, package, by_version), items in found.items()
+    ]
+
+
+def _named(servers: Sequence[str]) -> str:
+    """The first SHOWN of these servers, and how many more there are."""
+    more = f" and {len(servers) - SHOWN} more" if len(servers) > SHOWN else ""
+    return ", ".join(servers[:SHOWN]) + more
 
 
 def stages(servers: pd.DataFrame, at_once: int) -> list[Stage]:

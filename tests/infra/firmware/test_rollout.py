@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.firmware.rollout import outstanding, stages, told, versions
+from infra.firmware.rollout import COLUMNS, mixed, outstanding, stages, told, versions
 from inventory.delivered.firmware import Bundle
 
 
@@ -79,3 +79,19 @@ def test_a_thousand_servers_are_staged_by_racks(count):
         {"name": [f"s{n}" for n in range(count)], "model": "m", "rack": [f"r{n // 4}" for n in range(count)]}
     )
     assert len(stages(servers, 16)) == 1 + count // 4
+
+
+def test_a_package_that_runs_in_two_versions_is_named_with_the_servers_of_each():
+    inventories = {f"gpu{n:03d}": {"BIOS": "5" if n == 1 else "4", "BMC": "2"} for n in range(1, 9)}
+    table = versions(inventories, dict.fromkeys(inventories, bundle(BIOS="5", BMC="2")))
+    assert [line.partition(" is mixed ")[2] for line in mixed(table)] == [
+        "(BIOS): 4 on gpu002, gpu003, gpu004, gpu005, gpu006 and 2 more; 5 on gpu001"
+    ]
+
+
+def test_items_that_are_mixed_alike_share_a_line_and_what_all_run_is_not_mixed():
+    rows = [("m", "NIC", server, item, server[-1], "2") for server in ("gpu1", "gpu2") for item in ("NIC_1", "NIC_2")]
+    rows += [("m", "BMC", server, "BMC", "1", "2") for server in ("gpu1", "gpu2")]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    assert mixed(table) == ["m NIC is mixed (NIC_1, NIC_2): 1 on gpu1; 2 on gpu2"]
+    assert mixed(versions({}, {})) == []

@@ -78,6 +78,8 @@ def test_a_bundle_is_planned_rolled_out_by_stages_and_then_nothing_is_left(runni
     done = bringup("apply", site)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 servers brought to their bundles, 0 had them" in done.stdout
+    assert "after lab-gpu-node: one server: lab-gpu-node BIOS is mixed (BIOS): " in done.stdout
+    assert "no package runs in two versions on 4 servers that answer" in done.stdout
     for server in ("gpu001", "gpu004"):
         assert {item: runs(running, server)[item] for item in ("BIOS", "BMC")} == {"BIOS": "9.1", "BMC": "9.2"}
         assert running.view(server)["power"] == "Off"
