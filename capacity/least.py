@@ -31,27 +31,39 @@ MOST_ROUNDS = 4
 """Most trials of one remedy on the way to a set. It bounds the run time: a trial plans the site from the fabric to the supply."""
 MOST_TRIALS = 8
 """Most trials of one remedy over all ways. It is enough for two ways at each of the first rounds and one at the last."""
+MOST_PROOFS = 4
+"""Most trials of one remedy as it is printed: each is a plan of the whole site."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a remedy lacks: the site file refuses it, the finding stays, it brings these errors."""
+
+    refused: bool = False
+    stays: bool = False
+    new: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Aim:
-    """What has to be mended: a finding that is no information, of one subject where that is given; and the errors of the site as it
-    is.
+    """What has to be mended: a finding of one subject where that is given, of one severity where that is given and else of any but
+    information; and the errors of the site as it is.
     """
 
     id_: str
     subject: str
     before: Counter[str]
     subjects: Sequence[str]
+    severity: str = ""
 
     @classmethod
-    def of(cls, id_: str, subject: str, as_it_is: Sequence[Finding]) -> "_Aim":
+    def of(cls, id_: str, subject: str, as_it_is: Sequence[Finding], severity: str = "") -> "_Aim":
         """The aim, with the findings of the site as it is."""
-        return cls(id_, subject, _errors(as_it_is), _subjects(id_, as_it_is))
+        return cls(id_, subject, _errors(as_it_is), _subjects(id_, as_it_is, severity), severity)
 
     def left(self, after: Iterable[Finding]) -> bool:
         """Whether the finding is still there."""
-        now = _subjects(self.id_, after)
+        now = _subjects(self.id_, after, self.severity)
         return stays(self.subject, self.subjects, now) if self.subject else bool(now)
 
     def new(self, after: Iterable[Finding]) -> Counter[str]:
@@ -60,11 +72,17 @@ class _Aim:
 
 
 class Tried:
-    """Trials of one site, each made once. Without `sized` open sizes stay as they are."""
+    """Trials of one site, each made once. Without `sized` open sizes stay as they are. `as_it_is`: what is found of the site, where
+    that is known.
+    """
 
-    def __init__(self, site: Site, trial: Trial, sized: Sized | None = None) -> None:
+    def __init__(
+        self, site: Site, trial: Trial, sized: Sized | None = None, as_it_is: Sequence[Finding] | None = None
+    ) -> None:
         self._site, self._changeable, self._trial, self._sized = site, unwatched(site), trial, sized
         self._found: dict[tuple[bool, str], Sequence[Finding] | None] = {}
+        if as_it_is is not None:
+            self._found[_key({}, anew=False)] = as_it_is
 
     def least(self, values: Mapping[str, Any], id_: str, subject: str = "") -> dict[str, Any] | None:
         """`values` (site key to value), and the values that have to change with them.
@@ -85,16 +103,31 @@ class Tried:
             self._first(values, aim, anew=True), aim, anew=True
         )
 
+    def proved(self, values: Mapping[str, Any], one: Finding) -> dict[str, Any] | None:
+        """`least` of a remedy of a finding that stands, by plans of the site file with these values: what it refuses is none, and
+        open sizes are worked out anew each time.
+        """
+        aim = _Aim.of(one.id, one.subject, self._findings({}) or (), one.severity)
+        return self._smallest(self._first(values, aim, anew=True, most=MOST_PROOFS), aim, anew=True)
+
+    def fault(self, values: Mapping[str, Any], one: Finding) -> Fault:
+        """What a remedy of a finding that stands lacks by itself, planned as `proved` does."""
+        aim = _Aim.of(one.id, one.subject, self._findings({}) or (), one.severity)
+        after = self._findings(values, anew=True)
+        return Fault(after is None, after is not None and aim.left(after), tuple(sorted(aim.new(after or ()))))
+
     def _stated(self, values: dict[str, Any]) -> dict[str, Any]:
         """The values without sizes that nobody states: these follow by themselves when the site is planned with the others."""
         open_ = {".".join(map(str, path)) for path in self._site.effective.sized()}
         return {key: value for key, value in values.items() if key not in open_} or values
 
-    def _first(self, values: Mapping[str, Any], aim: _Aim, anew: bool = False) -> dict[str, Any] | None:
-        """These values and as few others as mend the site together; None if MOST_TRIALS trials find no such set."""
+    def _first(
+        self, values: Mapping[str, Any], aim: _Aim, anew: bool = False, most: int = MOST_TRIALS
+    ) -> dict[str, Any] | None:
+        """These values and as few others as mend the site together; None if `most` trials find no such set."""
         waiting = [(len(values), 0, dict(values))]
         number = itertools.count(1)
-        for _ in range(MOST_TRIALS):
+        for _ in range(most):
             if not waiting:
                 break
             size, _, made = heapq.heappop(waiting)
@@ -123,7 +156,7 @@ class Tried:
 
     def _findings(self, values: Mapping[str, Any], anew: bool = False) -> Sequence[Finding] | None:
         """Findings with these values; None where nobody asks for what-ifs, or where the site file refuses them."""
-        key = anew, repr(sorted(values.items()))
+        key = _key(values, anew)
         if key not in self._found:
             try:
                 site = (
@@ -136,6 +169,11 @@ class Tried:
             else:
                 self._found[key] = self._trial(site)
         return self._found[key]
+
+
+def _key(values: Mapping[str, Any], anew: bool) -> tuple[bool, str]:
+    """What a trial is kept under."""
+    return anew, repr(sorted(values.items()))
 
 
 def stays(subject: str, then: Sequence[str], now: Sequence[str]) -> bool:
@@ -171,9 +209,13 @@ def _put(model: Any, path: Sequence[str], value: Any) -> Any:
     return model.model_copy(update={name: _put(inner, rest, value) if rest else value})
 
 
-def _subjects(id_: str, findings: Iterable[Finding]) -> list[str]:
-    """Subjects of the findings of an id that are no information."""
-    return [one.subject for one in findings if one.id == id_ and one.severity != "info"]
+def _subjects(id_: str, findings: Iterable[Finding], severity: str) -> list[str]:
+    """Subjects of the findings of an id, of one severity or of all that are no information."""
+    return [
+        one.subject
+        for one in findings
+        if one.id == id_ and (one.severity == severity if severity else one.severity != "info")
+    ]
 
 
 def _errors(findings: Iterable[Finding]) -> Counter[str]:

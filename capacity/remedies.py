@@ -3,6 +3,7 @@
     trial = tried(plan, finding, remedy)   # plan the site with one remedy
     trial.resolves                         # the finding is gone, and there is no new error
     fixed = fixes(plan)                    # apply remedies until no error with a working remedy is left
+    plan = proved(plan)                    # each remedy of site keys mends as it is printed; the others are words
 
 Pure: a plan in, changed sites and their plans out.
 """
@@ -14,11 +15,12 @@ from typing import Any
 
 from capacity.build import build, planned
 from capacity.kept import Kept
-from capacity.least import stays
+from capacity.least import Fault, Tried, stays
 from capacity.model import Plan
 from capacity.procurement import bom
-from capacity.sizes import complete
-from inventory.findings import Finding, Remedy
+from capacity.sizes import complete, sized
+from inventory.delivered.assets import load_assets
+from inventory.findings import FIX, Finding, Remedy, plain
 from inventory.remedy_costs import gives_up, rank
 from inventory.site import Site, SiteError
 from inventory.site.whatif import with_settings
@@ -97,6 +99,69 @@ def _stays(one: Finding, before: Plan, after: Plan) -> bool:
         [o.subject for o in p.findings if (o.id, o.severity) == (one.id, one.severity)] for p in (before, after)
     )
     return stays(one.subject, then, now)
+
+
+def proved(plan: Plan, kept: Kept | None = None, progress: Callable[[str], None] = lambda text: None) -> Plan:
+    """The plan, each of whose remedies of site keys was applied: the finding goes, no new error comes, and no part of the values
+    does as much.
+
+    A remedy that needs more values has them where the remedies of the new errors give them. One that still does not mend keeps
+    its words, with what it lacks, and is no value any more; one that the site file refuses goes where another is left. `kept`
+    are results of stages of this plan.
+    """
+    if not any(_to_try(way) for one in plan.findings for way in one.remedies):
+        return plan
+    site, assets, kept = plan.site, load_assets(plan.site), kept or Kept(most=2)
+    trials = Tried(
+        site,
+        lambda changed: build(changed, plan.catalog, assets, kept=kept, what_ifs=False).findings,
+        lambda unchanged, values: sized(with_settings(unchanged, values), plan.catalog, assets, kept),
+        plan.findings,
+    )
+    return replace(plan, findings=tuple(_with_proved(one, trials, progress) for one in plan.findings))
+
+
+def _with_proved(one: Finding, trials: Tried, progress: Callable[[str], None]) -> Finding:
+    """The finding with remedies that mend, and the others in words."""
+    made: list[Remedy] = []
+    refused: list[Remedy] = []
+    for way in one.remedies:
+        if _to_try(way):
+            progress(way.text)
+            fault = trials.fault(way.settings, one)
+            values = None if fault.refused else trials.proved(way.settings, one)
+            way = Remedy({}, f"{way.text} {_lack(fault)}") if values is None else _said(way, values)
+            if fault.refused:
+                refused.append(way)
+                continue
+        if way not in made:
+            made.append(way)
+    made = made or refused
+    if tuple(made) == one.remedies:
+        return one
+    what = one.message.partition(FIX)[0]
+    return replace(one, remedies=tuple(made), message=f"{what}{FIX}{', or '.join(way.text for way in made)}.")
+
+
+def _to_try(way: Remedy) -> bool:
+    return bool(way.settings) and not way.sure
+
+
+def _lack(fault: Fault) -> str:
+    """Why a remedy is no value, behind its text."""
+    if fault.refused:
+        return "(refused by the site file)"
+    return "(not enough alone)" if fault.stays else f"(brings {', '.join(fault.new)})"
+
+
+def _said(way: Remedy, values: Mapping[str, Any]) -> Remedy:
+    """A remedy with the values that mend: its own text, and what goes with it."""
+    if values == way.settings:
+        return way
+    more = {key: value for key, value in values.items() if way.settings.get(key) != value}
+    whole = way.settings.items() <= values.items()
+    text = " and ".join(f"{key}: {plain(value)}" for key, value in (more if whole else values).items())
+    return Remedy(values, f"{way.text} with {text}" if whole else text)
 
 
 def fixes(plan: Plan, progress: Callable[[str], None] = lambda key: None) -> Fixed:

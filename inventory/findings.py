@@ -19,7 +19,11 @@ from typing import Any
 from inventory.findings_registry import SEVERITIES, Severity, registry
 from inventory.remedy_costs import rank
 
-__all__ = ["SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy"]
+__all__ = ["FIX", "SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy"]
+
+
+FIX = " Fix: "
+"""What stands between the sentence of a message and its remedies."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,12 @@ class Remedy:
     ``settings``  values of site keys that resolve it together: ``{"power.rack_circuit.breaker_a": 60}``; empty where the
                   change is not in the site file
     ``text``      the change as it is printed
+    ``sure``      it mends by what the finding was judged on, so that `bringup plan` does not try it
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
+    sure: bool = False
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -114,15 +120,16 @@ class RemedyOf:
     settings: Mapping[str, Any]
     fix: str
     words: Mapping[str, Any]
+    sure: bool = False
 
 
-def remedy(settings: Mapping[str, Any] | None = None, *, fix: str = "", **words: Any) -> RemedyOf:
+def remedy(settings: Mapping[str, Any] | None = None, *, fix: str = "", sure: bool = False, **words: Any) -> RemedyOf:
     """A change that resolves a finding: site keys with their values, a fix that the registry words, or both.
 
     Without `fix` the site keys and values are printed by themselves. `words` fill the names of the fix's text that the
-    finding has not.
+    finding has not. `sure` as in `Remedy`.
     """
-    return RemedyOf(dict(settings or {}), fix, words)
+    return RemedyOf(dict(settings or {}), fix, words, sure)
 
 
 def finding(
@@ -158,14 +165,18 @@ def finding(
     values = {"subject": subject, "limit": limit, "limit_source": limit_source, **numbers, **(words or {})}
     message = _filled(id_, "case", entry.message, case, values)
     printed = tuple(
-        Remedy(one.settings, _filled(id_, "fix", entry.fixes, one.fix, {**values, **one.words, "settings": settings}))
-        if one.fix
-        else Remedy(one.settings, settings)
+        Remedy(
+            one.settings,
+            _filled(id_, "fix", entry.fixes, one.fix, {**values, **one.words, "settings": settings})
+            if one.fix
+            else settings,
+            one.sure,
+        )
         for one in _cheapest_first(remedies)
         for settings in [" and ".join(f"{key}: {plain(value)}" for key, value in one.settings.items())]
     )
     if printed:
-        message += f" Fix: {', or '.join(one.text for one in printed)}."
+        message += f"{FIX}{', or '.join(one.text for one in printed)}."
     return Finding(id_, severity, subject, message, numbers, limit, limit_source, err, ports, printed)
 
 

@@ -103,7 +103,9 @@ class Activity:
 
 @dataclass(frozen=True)
 class Programme:
-    """The programme of a site; `finish` maps shortest, likely, longest, p50 and p90 to the date of go-live."""
+    """The programme of a site; `finish` maps shortest, likely, p50 and p90 to the date of go-live, longest to the first that begins
+    when every duration at its longest is over.
+    """
 
     activities: pd.DataFrame
     findings: tuple[Finding, ...]
@@ -434,6 +436,11 @@ def _day(start: datetime.date, hours: int) -> datetime.date:
     return datetime.date.fromordinal(min(max(day, 1), datetime.date.max.toordinal()))
 
 
+def _day_after(start: datetime.date, hours: int) -> datetime.date:
+    """The first day that begins at an hour or after it, as `_day`."""
+    return _day(start, -(-int(hours) // 24) * 24)
+
+
 @cache
 def _beta_quantiles(alpha: float, beta: float, draws: int) -> npt.NDArray[np.float64]:
     """Quantiles (k + 0.5)/draws of the beta distribution, by trapezoids over a grid; error under 1e-4 of the range."""
@@ -526,7 +533,8 @@ def _dated(
     )
     ends = dict(zip(("shortest", "likely", "longest"), finish[-1].tolist(), strict=True))
     ends |= {"p50": drawn.p50[-1], "p90": drawn.p90[-1]}
-    return frame, {name: _day(start, h) for name, h in ends.items()}
+    done = _day_after(start, ends["longest"])
+    return frame, {**{name: _day(start, h) for name, h in ends.items()}, "longest": done}
 
 
 @dataclass(frozen=True)
@@ -657,7 +665,7 @@ def check_agreed_starts(
             continue
         days = -(-(ready - agreed) // 24)
         blocker = network[_blocker(network, index, early, finish, likely, i)]
-        ready_date = _day(start, ready)
+        ready_date = _day_after(start, ready)
         subject = f"schedule.activities.{a.name}"
         later = [remedy({f"{subject}.start_date": ready_date.isoformat()})]
         found.append(

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 if TYPE_CHECKING:
+    from capacity.kept import Kept
     from capacity.model import Plan
     from inventory.site import Site
 
@@ -92,9 +93,11 @@ def page_of(path: Path | None) -> Path | None:
     return path
 
 
-def planned(reference: str, settings: Sequence[str] = (), start: Path | None = None) -> "Plan":
+def planned(
+    reference: str, settings: Sequence[str] = (), start: Path | None = None, kept: "Kept | None" = None
+) -> "Plan":
     """The plan of a site given by name or path, with the assets that were delivered for it, with changed keys, and from another
-    accepted state than the one beside the site file.
+    accepted state than the one beside the site file. `kept` takes the results of its stages.
     """
     from capacity import build
     from inventory.delivered.assets import load_assets
@@ -102,7 +105,12 @@ def planned(reference: str, settings: Sequence[str] = (), start: Path | None = N
     from inventory.site.whatif import changed
 
     site = changed(reference, settings, start) if settings else load_site(reference, start)
-    return build.planned(site) if site.effective.sized() else build.build(site, assets=load_assets(site))
+    assets = load_assets(site)
+    return (
+        build.planned(site, None, assets, kept)
+        if site.effective.sized()
+        else build.build(site, assets=assets, kept=kept)
+    )
 
 
 def public_key(site: "Site", of: Literal["ssh", "switch"]) -> str:

@@ -138,10 +138,15 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.markup import escape
+
     from capacity.accepted import load_standing
+    from capacity.kept import Kept
     from capacity.outputs.files import MANIFEST, write_manifest, write_plan
     from capacity.outputs.report import page as report
     from capacity.outputs.summary import summarise
+    from capacity.remedies import proved
     from infra import screens
     from infra.cli import assumptions
     from inventory.paths import var_dir
@@ -155,10 +160,12 @@ def run_plan(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--write goes with --fix, and not with --set or --from: it writes what mends the site as its file says"
         )
-    chosen = page_of(arguments.html)
-    plan = planned(arguments.site, arguments.settings, arguments.start)
+    chosen, kept = page_of(arguments.html), Kept(most=2)
+    plan = planned(arguments.site, arguments.settings, arguments.start, kept)
     if arguments.fix:
         return fix(plan, arguments)
+    with Console(stderr=True).status("Trying remedies") as line:
+        plan = proved(plan, kept, lambda text: line.update(f"Trying {escape(text)}"))
     folder = var_dir(plan.site.name, arguments.out) / "plan"
     if arguments.settings:
         folder = folder.parent / "what-if" / what_if_name(arguments.settings)

@@ -215,17 +215,14 @@ def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
         case, numbers = "leaf", {"used": used, "radix": float(tree.radix)}
         if tree.tiers == 1:
             case, fill = "one", (tree.radix - len(site.fabric.subnet_managers)) // tree.rails
-            way = {"server.count": fill}
             larger = _tree_of(site, {"server.count": fill + 1, "fabric.tiers": "auto"})
             if larger:
                 numbers["leaf"], numbers["spine"] = float(larger.leaves), float(larger.spines)
         elif tier == "leaf":
             fill = fabric.split_ports(tree.radix, 1 / site.fabric.bisection)[0]
-            way = {"fabric.unit_nodes": fill}
         else:
             units = _filled_units(site, tree)
             fill = units * tree.unit_nodes
-            way = {"server.count": fill}
             full, larger = (_tree_of(site, {"server.count": n * tree.unit_nodes}) for n in (units, units + 1))
             case = "above" if full and larger else "last"
             if full and larger:
@@ -240,7 +237,7 @@ def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
                 limit=LEAST_USED,
                 limit_source="a rule of this suite, not confirmed",
                 words={"tier": tier},
-                remedies=_working(site, [way]),
+                remedies=[remedy(fix="larger-units" if tier == "leaf" and tree.tiers > 1 else "more-servers")],
                 more_numbers=numbers,
             )
         )
@@ -400,7 +397,8 @@ def _check_managers(site: Site, nodes: Mapping[str, DeviceType], tree: fabric.Fa
         if places >= MANAGERS:
             ways.append(remedy(wanted))
         elif not site.server.system and site.server.count > 1:
-            ways.append(remedy({"server.count": site.server.count - 1, **wanted}, fix="place-of-a-server"))
+            less = {"server.count": site.server.count - 1, **wanted}
+            ways.append(remedy(less, fix="place-of-a-server", sure=True))
     if tree.unit_nodes > 1 and places < MANAGERS:
         ways.append(remedy(fix="smaller-unit"))
     return [

@@ -1,29 +1,39 @@
 """Each remedy that a plan prints, applied: the finding goes, and no new error comes. No part of its values does as much."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from capacity.build import build
 from capacity.kept import Kept
-from capacity.least import parts
+from capacity.least import Fault, Tried, parts
 from capacity.model import Plan
-from capacity.remedies import Trial, applied, cheapest, fixes, stands_against, tried
+from capacity.remedies import Trial, applied, cheapest, fixes, proved, stands_against, tried
 from capacity.sizes import complete
 from inventory.findings import Finding, Remedy
 from inventory.site import Site, parse_site, site_names
 from inventory.site.loading import load_site
 from tests.capacity.broken_sites import base, broken
+from tests.capacity.random_sites import Drawn, sites
 from tests.first_sites import FIRST, first_plan, first_site, text_of
 from tests.seed import SEED
 
 
 def false_remedies(site: Site, id_: str = "") -> list[str]:
-    """What does not mend of the remedies of a site's plan, and what mends with a part of its values, one of each kind: finding
-    and keys; `id_`: of this finding alone.
-    """
+    """`false_remedies_of` the site's plan, as the planner has it before they are tried."""
     kept = Kept(most=2)
-    plan, found, seen = build(site, kept=kept), [], set()
+    return false_remedies_of(build(site, kept=kept), kept, id_)
+
+
+def false_remedies_of(plan: Plan, kept: Kept, id_: str = "") -> list[str]:
+    """What does not mend of the remedies of a plan, and what mends with a part of its values, one of each kind: finding and keys;
+    `id_`: of this finding alone.
+    """
+    site, found, seen = plan.site, [], set()
     for one in plan.findings:
         for way in one.remedies:
             kind = (one.id, *way.settings)
@@ -150,6 +160,91 @@ def test_what_was_said_in_words_is_a_value_that_mends(name: str, settings: list[
 @pytest.mark.parametrize("part", range(10))
 def test_the_remedies_of_100_broken_sites_of_the_day_mend(part: int) -> None:
     assert not [line for site in broken(SEED * 10 + part, 10) for line in false_remedies(site)]
+
+
+def assert_proved(drawn: Drawn) -> None:
+    """Of the plan that `bringup plan` prints every remedy mends, and no finding lost its words."""
+    kept = Kept(most=2)
+    plan = build(drawn.site, kept=kept)
+    printed = proved(plan, kept)
+    assert [one.remedies == () for one in printed.findings] == [one.remedies == () for one in plan.findings]
+    assert not false_remedies_of(printed, kept)
+
+
+DRAW = settings(phases=(Phase.generate,), deadline=None, database=None, suppress_health_check=list(HealthCheck))
+"""A failing site is shown as drawn: each trial of a smaller one would be dozens of plans."""
+
+
+@pytest.fixture(scope="module")
+def _the_same_sites_whatever_else_runs() -> Iterator[None]:
+    """Hypothesis draws from the constants of all modules that are imported: those hang on the tests that ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(providers, "_get_local_constants", Constants)
+        yield
+
+
+@pytest.mark.usefixtures("_the_same_sites_whatever_else_runs")
+def test_the_remedies_of_a_random_site_mend_as_they_are_printed() -> None:
+    settings(DRAW, max_examples=1, derandomize=True)(given(sites("h100-1000-ib"))(assert_proved))()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("name", ["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"])
+def test_the_remedies_of_random_sites_of_the_day_mend_as_they_are_printed(name: str, part: int) -> None:
+    run = settings(DRAW, max_examples=8)(given(sites(name))(assert_proved))
+    seed(SEED * 10 + part)(run)()
+
+
+@pytest.mark.parametrize(
+    ("fault", "settings", "text"),
+    [
+        (Fault(new=("OOB-PORTS", "SPACE-ROOM")), {}, "rack.servers: 3 (brings OOB-PORTS, SPACE-ROOM)"),
+        (Fault(stays=True), {}, "rack.servers: 3 (not enough alone)"),
+        (Fault(refused=True), {}, "rack.servers: 3 (refused by the site file)"),
+        (Fault(new=("OOB-PORTS",)), {"rack.servers": 3, "oob.switches": 5}, "rack.servers: 3 with oob.switches: 5"),
+        (Fault(), {"rack.servers": 3}, "rack.servers: 3"),
+    ],
+)
+def test_a_remedy_that_does_not_mend_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, settings: dict[str, int], text: str
+) -> None:
+    monkeypatch.setattr(Tried, "fault", lambda *_: fault)
+    monkeypatch.setattr(Tried, "proved", lambda *_: settings or None)
+    way = Remedy({"rack.servers": 3}, "rack.servers: 3")
+    one = Finding("SPACE-RACK-U", "error", "r01", "Too high. Fix: rack.servers: 3.", remedies=(way,))
+    (after,) = proved(replace(first_plan("h100"), findings=(one,))).findings
+    assert after.message == f"Too high. Fix: {text}."
+    assert [(dict(way.settings), way.text) for way in after.remedies] == [(settings, text)]
+
+
+def test_a_remedy_that_the_site_file_refuses_is_not_printed_where_there_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Tried, "fault", lambda *_: Fault(refused=True))
+    ways = (Remedy({"rack.servers": 99}, "rack.servers: 99"), Remedy({}, "a higher rack"))
+    one = Finding("SPACE-RACK-U", "error", "r01", "Too high.", remedies=ways)
+    (after,) = proved(replace(first_plan("h100"), findings=(one,))).findings
+    assert after.message == "Too high. Fix: a higher rack."
+
+
+def test_a_remedy_of_which_a_part_mends_is_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tried, "fault", lambda *_: Fault())
+    monkeypatch.setattr(Tried, "proved", lambda *_: {"rack.servers": 3})
+    ways = (
+        Remedy({"rack.servers": 3, "room.rows": 2}, "fewer servers and more rows"),
+        Remedy({"rack.servers": 3}, "rack.servers: 3"),
+    )
+    one = Finding("SPACE-RACK-U", "error", "r01", "Too high.", remedies=ways)
+    (after,) = proved(replace(first_plan("h100"), findings=(one,))).findings
+    assert [way.text for way in after.remedies] == ["rack.servers: 3"]
+
+
+def test_what_is_sure_costs_a_first_plan_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tried, "fault", None)
+    for name in FIRST:
+        plan = first_plan(name)
+        assert proved(plan) is plan
 
 
 SMALL_HALL = text_of("h100").replace("firm_mva: 1.2", "firm_mva: 0.6") + "oob: {switches: 1}\nroom: {rows: 1}\n"

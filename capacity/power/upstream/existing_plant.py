@@ -288,7 +288,7 @@ def _way(case: Case, key: str, kind: str, kinds: Set[str], over: pd.DataFrame) -
         loads, racks = fewer
         servers = int(loads["servers"].sum())
         left = case.site.server.count - servers
-        figures = {"fewer": servers, "freed_kw": loads["kw"].sum(), "racks": racks}
+        figures: dict[str, Any] = {"fewer": servers, "freed_kw": loads["kw"].sum(), "racks": racks}
         fewer_servers = remedy(
             {"server.count": left} if left else {}, fix="fewer-servers" if left else "no-servers", **figures
         )

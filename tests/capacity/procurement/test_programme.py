@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capacity import stages
 from capacity.build import build as plan_of
 from capacity.outputs.summary import summarise
 from capacity.procurement import order_dates, programme
 from capacity.procurement.order_dates import FACILITY_ITEMS
 from capacity.procurement.programme import DRAWS, HOURS_PER_WEEK, Activity, Tie, _Network, build, percentile, simulate
 from inventory.catalog import load_catalog
+from inventory.findings import Finding
 from inventory.groups import DELIVERED_TO
 from inventory.site import Site, load_site
 from inventory.site.sections.purchase import Tranche
@@ -211,6 +213,37 @@ def test_work_before_what_it_needs_breaks_the_rule_of_the_seed(group: str, rule:
     ids = {f.id for f in found if f.severity == "warning"}
     assert {"SCHEDULE-ORDER", f"SCHEDULE-RULE-{rule}"} <= ids
     assert all(f.err == "ERR-23" for f in found if f.id.startswith(("SCHEDULE-ORDER", "SCHEDULE-RULE-")))
+
+
+def test_the_start_that_is_named_is_not_a_part_of_a_day_too_early() -> None:
+    """What comes before ends within a day: the next day begins after it."""
+
+    def found(start: datetime.date) -> list[Finding]:
+        activities = {
+            "install": given_activity(group="D03", max_weeks=30.05, min_weeks=30.05),
+            "early": given_activity(group="D09", start_date=start),
+        }
+        site = scheduled(load_site("lab"), activities, gpu=(1.0, 1.0))
+        return [one for one in build(site, load_catalog()).findings if one.subject == "schedule.activities.early"]
+
+    early = found(START + datetime.timedelta(weeks=1))
+    (named,) = {
+        way.settings["schedule.activities.early.start_date"] for one in early for way in one.remedies if way.settings
+    }
+    assert early
+    assert not found(datetime.date.fromisoformat(named))
+
+
+def test_for_the_need_date_that_is_named_no_order_is_a_part_of_a_day_late() -> None:
+    def late(need: datetime.date) -> list[Finding]:
+        site = scheduled(load_site("lab"), {"acceptance": given_activity(group="D13", max_weeks=2.05)}, gpu=(26, 52.05))
+        site = site.model_copy(update={"schedule": site.schedule.model_copy(update={"need_date": need})})
+        built: stages.Built = {}
+        return [one for one in stages.dates(site, load_catalog(), built)[1] if one.id == "SCHEDULE-LATE"]
+
+    (one,) = late(START)
+    (named,) = [way.settings["schedule.need_date"] for way in one.remedies if "schedule.need_date" in way.settings]
+    assert not late(datetime.date.fromisoformat(named))
 
 
 def test_work_in_its_order_breaks_no_rule() -> None:
