@@ -52,6 +52,10 @@ def test_the_hash_ignores_the_order_of_lines_but_not_a_serial() -> None:
     [
         ([GPU, GPU.replace("gpu001", "gpu002")], "assets.csv:3: gpu002: serial 1234 is already in line 2"),
         ([GPU, PDU.replace("pdu-r01-a", "gpu001")], "assets.csv:3: gpu001: device gpu001 is already in line 2"),
+        (
+            [GPU, PDU.replace("02:42:10:00:06:01", "02:42:10:00:01:01")],
+            "assets.csv:3: pdu-r01-a: mgmt_mac 02:42:10:00:01:01 is already in line 2",
+        ),
         ([GPU.replace("02:42:10:00:01:01", "02-42-10-00-01-01")], "mgmt_mac '02-42-10-00-01-01' is not of the form"),
         ([GPU.replace("d9c71cca-", "D9C71CCA-")], "uuid 'D9C71CCA-"),
         ([GPU.replace(",1234,", ",,")], "gpu001: serial is empty"),
