@@ -382,6 +382,8 @@ BUILT_OF_HARDWARE = {
 
 NEEDS_LINKS = {"S047.measured", "S057.applied", "S058.applied", "S170.observed"}
 """Adapters and switches with links of their own."""
+ROUTED = {"S052.applied"}
+"""Its check reads the routes that take the place of LAG and MLAG; the register says that the lab has neither."""
 NEEDS_ROCE_ADAPTERS = {"S055.applied", "S056.applied"}
 """Their checks read adapters of a RoCE fabric; the lab's is InfiniBand."""
 
@@ -392,6 +394,6 @@ INSTALLED_OVER_THE_NETWORK = {"S142.generated", "S142.applied"}
 
 def test_every_item_that_the_lab_exercises_has_a_check_and_the_other_way_round() -> None:
     others = PARTLY_EXERCISED | PLANNED_ELSEWHERE | JUDGED_ON_IMPORTED_FILES | NEEDS_GPUS | BUILT_OF_HARDWARE
-    others |= NEEDS_LINKS | NEEDS_ROCE_ADAPTERS | INSTALLED_OVER_THE_NETWORK
+    others |= NEEDS_LINKS | ROUTED | NEEDS_ROCE_ADAPTERS | INSTALLED_OVER_THE_NETWORK
     assert claimed_items() == exercised_items() | others
     assert not exercised_items() & others
