@@ -43,6 +43,7 @@ COUNTERSIGNATURE = "urn:bringup:countersignature:v1"
 SHOWN = 400
 """Characters of a field of a form that are shown."""
 PENDING = "pending"
+NAME_DIGITS = 32
 ATTACHMENTS = "attachments"
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"
@@ -177,16 +178,19 @@ def countersign(
     name: str,
     store: Store,
     now: datetime | None = None,
+    content: bytes | None = None,
 ) -> Signing:
-    """Add a signature to a pending attestation; the last one that it needs puts it into the log.
+    """Add a signature to a pending attestation; the last one that it needs puts it into the log. ``content`` is that of the file as
+    it was shown.
 
     AttestError if the file is no pending attestation, an earlier signature does not hold any more, the key has signed
     already or holds none of the roles that are still lacking, or approvals of go-live are dated later than now: they
     would last beyond attest.approval_days.
     """
     now = now or datetime.now(UTC)
+    content = content_of(pending) if content is None else content
     try:
-        envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
+        envelope = read_envelope(content)
         statements = statements_of(envelope)
         ours = statements[0]["predicate"]["bringup_record"]
         item = _attested(register, f"{ours['step']}.{ours['kind']}")
@@ -232,8 +236,9 @@ def run(
     console = console or Console()
     signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
-    if pending is not None:
-        seen = pending_records(pending)
+    content = None if pending is None else content_of(pending)
+    if pending is not None and content is not None:
+        seen = pending_records(pending, content)
     else:
         seen = records_of(register, site, plan, form, datetime.now(UTC), known=known) if form is not None else []
     for line in shown(seen):
@@ -241,7 +246,7 @@ def run(
     if form is not None:
         done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve, known)
     elif pending is not None:
-        done = countersign(register, site, pending, signer, name, store)
+        done = countersign(register, site, pending, signer, name, store, content=content)
     else:
         raise AttestError("give a form to sign, or a pending attestation to countersign")
     what = f"{done.item} for {', '.join(done.subjects)}"
@@ -292,11 +297,32 @@ def shown(records: Sequence[Record]) -> list[str]:
     return lines
 
 
-def pending_records(pending: Path) -> list[Record]:
-    """The records of a pending attestation, for reading. AttestError if it is none."""
+def content_of(pending: Path) -> bytes:
+    """The file of a pending attestation. AttestError if it is none, or its name is that of another one.
+
+    Who countersigns reads it first, and gives the same name again to sign: the name stands for what it holds.
+    """
     try:
-        envelope = read_envelope(strict.read(pending.parent, pending.name, strict.MAX_LINE))
-        return [from_statement(statement)[0] for statement in statements_of(envelope)]
+        content = strict.read(pending.parent, pending.name, strict.MAX_LINE)
+        if pending.stem.rpartition("-")[2] != _name_of(read_envelope(content)):
+            raise strict.Refused(
+                "its name is not that of its content: it was changed or renamed; start again from the form"
+            )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AttestError(f"{pending}: not a pending attestation ({error})") from None
+    return content
+
+
+def _name_of(envelope: Envelope) -> str:
+    """What the file of a pending attestation is named by: so long that nobody finds another content with the same name."""
+    return hashlib.sha256(envelope.payload).hexdigest()[:NAME_DIGITS]
+
+
+def pending_records(pending: Path, content: bytes | None = None) -> list[Record]:
+    """The records of a pending attestation, for reading. AttestError if it is none."""
+    content = content_of(pending) if content is None else content
+    try:
+        return [from_statement(statement)[0] for statement in statements_of(read_envelope(content))]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AttestError(f"{pending}: not a pending attestation ({error})") from None
 
@@ -395,7 +421,6 @@ def _file(
     if not lacking or failed:
         store.append_envelope(envelope, head_signer=signer)
         return Signing(item.id, tuple(subjects), None, ())
-    digest = hashlib.sha256(envelope.payload).hexdigest()
-    path = store.path / PENDING / f"{item.id}-{digest[:12]}.json"
+    path = store.path / PENDING / f"{item.id}-{_name_of(envelope)}.json"
     write_file(path, strict.canonical(envelope.to_dict()))
     return Signing(item.id, tuple(subjects), path, lacking)

@@ -237,8 +237,8 @@ def _together(form: Mapping[str, Any], first_day: date | None) -> list[str]:
         for name, field in fields().items()
         if field.kind == "result" and str(form.get(name, "")).casefold().startswith("failed")
     ]
-    if bad and form.get("outcome") == "passed":
-        found.append(f"outcome is passed, and {', '.join(bad)} failed")
+    if bad and result_of(form) in ("PASSED", "WARNED"):
+        found.append(f"outcome is {form['outcome']}, and {', '.join(bad)} failed")
     numbers = {name: form.get(name) for name in ("drop_kpa", "pressure_kpa", "mismatches", "sample_size")}
     for less, more in (("drop_kpa", "pressure_kpa"), ("mismatches", "sample_size")):
         one, other = numbers[less], numbers[more]
@@ -314,8 +314,8 @@ def off_plan(
     plan: PlanView,
     known: Mapping[str, Collection[str]],
 ) -> list[str]:
-    """Readings of a form that has no `faults` which are others than planned or listed; only a passed form is compared."""
-    if form.get("outcome") != "passed":
+    """Readings of a form that has no `faults` which are others than planned or listed; a failed form is not compared."""
+    if result_of(form) not in ("PASSED", "WARNED"):
         return []
     found = []
     for subject in subjects:

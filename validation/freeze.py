@@ -15,6 +15,7 @@ all that it imports) and `program.validation/steps.yaml#<item>`. Its limits are 
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -324,17 +325,29 @@ def parsed(said: Any) -> Frozen:
 
 @dataclass
 class _Half:
-    """Who has signed a digest since the last freeze came into force: name, keys and moment of each."""
+    """Who has signed a digest since the last freeze came into force: name, keys and moment of each.
+
+    Of the same keys only two people are kept: one key may sign a hundred thousand names.
+    """
 
     frozen: Frozen | None = None
-    signed: list[tuple[str, frozenset[str], datetime]] = field(default_factory=list)
+    last: tuple[str, frozenset[str], datetime] | None = None
+    _signed: dict[frozenset[str], dict[str, tuple[str, datetime]]] = field(default_factory=dict)
+
+    def add(self, name: str, keys: frozenset[str], when: datetime) -> None:
+        """One more signature."""
+        self.last = name, keys, when
+        people = self._signed.setdefault(keys, {})
+        if len(people) < SIGNERS:
+            people.setdefault(same_person(name), (name, when))
 
     def signers(self) -> tuple[tuple[str, datetime], ...]:
         """Two of them with different names and different keys; () if there are no two."""
-        for at, (name, keys, when) in enumerate(self.signed):
-            for other, more, later in self.signed[at + 1 :]:
-                if same_person(name) != same_person(other) and len(keys | more) >= SIGNERS:
-                    return (name, when), (other, later)
+        for (keys, people), (more, others) in itertools.combinations_with_replacement(self._signed.items(), 2):
+            if len(keys | more) >= SIGNERS:
+                for (person, one), (other, two) in itertools.product(people.items(), others.items()):
+                    if person != other:
+                        return tuple(sorted((one, two), key=lambda signed: signed[1]))
         return ()
 
 
@@ -363,16 +376,13 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
             continue
         half = halves.setdefault(digest, _Half(known[digest][1] if digest in known else None))
         half.frozen = frozen or half.frozen
-        half.signed.append((name, keys, when))
+        half.add(name, keys, when)
         if half.frozen is not None and not half.frozen.program["unclean"] and (found := half.signers()):
             current, by = half.frozen, found
             known.setdefault(digest, (said.line, half.frozen))
             halves.clear()
-    waiting = [half for half in halves.values() if half.frozen is not None and half.signed]
-    last = waiting[-1] if waiting else None
-    return Freezes(
-        known, current, by, (last.frozen, last.signed[-1][0], last.signed[-1][1]) if last and last.frozen else None
-    )
+    waiting = [(half.frozen, *half.last[:2]) for half in halves.values() if half.frozen is not None and half.last]
+    return Freezes(known, current, by, waiting[-1] if waiting else None)
 
 
 def _read(said: Statement) -> tuple[str, datetime, str, Frozen | None]:

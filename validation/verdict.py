@@ -9,7 +9,7 @@ that the embedded lab can exercise, accepts simulated evidence, and never allows
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, get_args
@@ -32,7 +32,16 @@ from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signe
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
 from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural
-from validation.waive import SIGNERS_OF_FAILED, SIGNERS_OF_REPORT, Waiver, approvers, asked_of, counted, unwaived_errors
+from validation.waive import (
+    ALL_SUBJECTS,
+    SIGNERS_OF_FAILED,
+    SIGNERS_OF_REPORT,
+    Waiver,
+    approvers,
+    asked_of,
+    counted,
+    unwaived_errors,
+)
 
 Status = Literal[
     "fail",
@@ -147,12 +156,12 @@ def judge(
     bench = replace(bench, from_raw=from_raw, checked=checked)
     valid = bench.waivers
     decided = _decisive(bench, bench.events)
-    judged = {item.id: _judge_item(bench, item, decided.latest) for item in register.items.values()}
+    judged = {item.id: _judge_item(bench, item, decided) for item in register.items.values()}
     late = _late(bench, judged, decided)
     if not rehearsal:
         bench = replace(bench, late=late)
         again = {item for item, _ in late}
-        judged |= {item: _judge_item(bench, register.items[item], decided.latest) for item in again}
+        judged |= {item: _judge_item(bench, register.items[item], decided) for item in again}
     errors = unwaived_errors(plan.findings, valid, now)
     judged = _with_premature(register, judged, rehearsal=rehearsal)
     if not rehearsal:
@@ -270,8 +279,8 @@ def _bench(
         trust,
         now,
         rehearsal=rehearsal,
-        subjects=lambda item: register.subjects(item, plan, selected=selected),
-        asked=lambda item: asked_of(register, item, plan, selected),
+        subjects=_once(lambda item: register.subjects(item, plan, selected=selected)),
+        asked=_once(lambda item: asked_of(register, item, plan, selected)),
     )
     collected = [one for one in contents.entries if trust.collected(one.signers, rehearsal=rehearsal)]
     bench = _Bench(
@@ -292,6 +301,18 @@ def _bench(
         results.first_uses((entry.line, entry.record) for entry in collected),
     )
     return bench, notices
+
+
+def _once(of: Callable[[Item], Sequence[str]]) -> Callable[[Item], Sequence[str]]:
+    """The function with what it said of each item kept: thousands of waivers may be about one."""
+    known: dict[str, Sequence[str]] = {}
+
+    def kept(item: Item) -> Sequence[str]:
+        if item.id not in known:
+            known[item.id] = of(item)
+        return known[item.id]
+
+    return kept
 
 
 @dataclass(frozen=True)
@@ -319,6 +340,8 @@ class _Bench:
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why records that pass came before what their group comes after; empty in a rehearsal."""
     checked: Mapping[str, Sequence[str]] | None = None
+    _waivers: dict[tuple[str, str], list[Waiver]] = field(default_factory=dict)
+    """Waivers by the item and subject that they name."""
     _touched: dict[int, tuple[bool, list[str]]] = field(default_factory=dict)
     _changed: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     """By the id of the identities, or inputs, of a record: the memory of a log has equal ones as one object."""
@@ -346,6 +369,14 @@ class _Bench:
             self._changed[key] = found
         return found
 
+    def waivers_of(self, item: str, subject: str) -> list[Waiver]:
+        """The waivers that cover an item of a subject, in the order of the log."""
+        if not self._waivers:
+            for waiver in self.waivers:
+                self._waivers.setdefault((waiver.item, waiver.subject), []).append(waiver)
+        found = [*self._waivers.get((item, subject), ()), *self._waivers.get((item, ALL_SUBJECTS), ())]
+        return sorted(found, key=lambda waiver: waiver.line)
+
     def unasked(self, item: "Item | ItemVerdict", subjects: Sequence[str]) -> list[str]:
         """Those of an item's subjects that no check asks; what people sign needs none."""
         name = item.id if isinstance(item, Item) else item.item
@@ -363,10 +394,17 @@ class _Bench:
 
 @dataclass(frozen=True)
 class _Decided:
-    """By item and subject: what decides (``latest``), and the line of the first pass that counted when it was made (``first``)."""
+    """By item and subject: what decides (``latest``), the line of the first pass that counted when it was made (``first``), and
+    where a failure decides, the line since which one does (``failing``)."""
 
     latest: Mapping[tuple[str, str], Entry | Begun]
     first: Mapping[tuple[str, str], int]
+    failing: Mapping[tuple[str, str], int]
+
+    def failing_since(self, key: tuple[str, str]) -> int:
+        """The line since which an item fails for a subject; of a pass that the gate judges a failure, its own."""
+        one = self.latest.get(key)
+        return self.failing.get(key, one.line if one else 0)
 
 
 def _late(bench: _Bench, judged: Mapping[str, ItemVerdict], decided: _Decided) -> dict[tuple[str, str], str]:
@@ -397,6 +435,7 @@ def _decisive(bench: _Bench, events: Iterable[Entry | Begun]) -> _Decided:
     decisive: dict[tuple[str, str], Entry | Begun] = {}
     last: dict[tuple[str, str], Entry | Begun] = {}
     first: dict[tuple[str, str], int] = {}
+    failing: dict[tuple[str, str], int] = {}
     begun: dict[tuple[str, str], Begun] = {}
     for event in events:
         if isinstance(event, Begun):
@@ -408,6 +447,7 @@ def _decisive(bench: _Bench, events: Iterable[Entry | Begun]) -> _Decided:
                 continue
             if key in begun:
                 decisive[key] = begun[key]
+                failing.setdefault(key, begun[key].line)
             begun[key] = event
             continue
         record = event.record
@@ -419,7 +459,7 @@ def _decisive(bench: _Bench, events: Iterable[Entry | Begun]) -> _Decided:
         if _signed_by_whom_counts(bench, item, event):
             begun.pop(key, None)
             if record.result != "FAILED":
-                if _not_by_a_freeze(bench, item, event):
+                if _not_by_a_freeze(bench, item, event) or _signed_before(bench, item, record, decisive.get(key)):
                     continue
                 if key not in first and _counted_then(bench, item, event):
                     first[key] = event.line
@@ -429,7 +469,23 @@ def _decisive(bench: _Bench, events: Iterable[Entry | Begun]) -> _Decided:
             if isinstance(before, Entry) and before.line == event.line and before.record.result == "FAILED":
                 continue  # one batch has no order of its own
             decisive[key] = event
-    return _Decided({**last, **decisive, **begun}, first)
+            if record.result == "FAILED":
+                failing.setdefault(key, event.line)
+            else:
+                failing.pop(key, None)
+    for key, waiting in begun.items():
+        failing.setdefault(key, waiting.line)
+    return _Decided({**last, **decisive, **begun}, first, failing)
+
+
+def _signed_before(bench: _Bench, item: Item, record: Record, before: Entry | Begun | None) -> bool:
+    """Whether an attestation was signed first before the failure that it follows in the log.
+
+    It can wait for its last signer, who may bring it when another signer has found the asset faulty since.
+    """
+    if item.kind != "attested" or not isinstance(before, Entry) or before.record.result != "FAILED":
+        return False
+    return record.ended < before.record.ended <= bench.now + CLOCK_SKEW
 
 
 def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
@@ -511,7 +567,7 @@ def _clock_notices(events: Iterable[Entry | Begun], now: datetime) -> list[str]:
     return odd[:SHOWN_CLOCKS] + more
 
 
-def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entry | Begun]) -> ItemVerdict:
+def _judge_item(bench: _Bench, item: Item, decided: _Decided) -> ItemVerdict:
     def verdict(status: Status, detail: str, subjects: Sequence[SubjectVerdict] = ()) -> ItemVerdict:
         title = bench.register.title(item, bench.plan.site)
         return ItemVerdict(item.id, item.step, item.kind, item.group, title, status, detail, subjects=tuple(subjects))
@@ -523,7 +579,15 @@ def _judge_item(bench: _Bench, item: Item, latest: Mapping[tuple[str, str], Entr
     names = bench.subjects(item, lab=bench.rehearsal)
     if not names:
         return verdict("not_applicable", f"the plan has no {', '.join(item.subjects).replace('_', ' ')}")
-    subjects = [_waived(bench, item, _judge_subject(bench, item, name, latest.get((item.id, name)))) for name in names]
+    subjects = [
+        _waived(
+            bench,
+            item,
+            _judge_subject(bench, item, name, decided.latest.get((item.id, name))),
+            decided.failing_since((item.id, name)),
+        )
+        for name in names
+    ]
     lax = "; ".join(laxer(item, bench.plan.site))
     if lax and not bench.rehearsal and not item.partial:  # no waiver makes a limit of a step laxer
         why = f"{lax}. Fix: set the limit to what the step allows, and run the check again"
@@ -667,7 +731,12 @@ def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
     failed += [(one.item, one.subject, one.line) for one in _never_ended(bench) if one.line > line]
     then = _counting(bench, (one for one in bench.events if one.line <= line))
     days = bench.plan.site.attest.approval_days
-    return approvals.why_stale(record, line, then, failed, bench.waivers, bench.freezes, log, bench.now, days)
+    if why := approvals.why_stale(record, line, then, failed, bench.waivers, bench.freezes, log, bench.now, days):
+        return why
+    since = {key: one.line for key, one in _counting(bench, bench.events).items() if key not in then}
+    for (name, subject), at in sorted(since.items(), key=lambda one: one[1]):
+        return f"{name} {subject} had not passed when it was signed (it did in line {at}): sign the form of S195 again"
+    return None
 
 
 def _fails(bench: _Bench, item: Item, entry: Entry) -> bool:
@@ -902,10 +971,11 @@ def _lasts(expiry: str, now: datetime) -> bool:
         return False
 
 
-def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
+def _waived(bench: _Bench, item: Item, found: SubjectVerdict, failing_since: int = 0) -> SubjectVerdict:
+    """What waivers make of a subject. Of a failure only those count that were signed after it: nobody accepts what is to come."""
     if found.status in CLOSED or not item.waivable:
         return found
-    about = [waiver for waiver in bench.waivers if waiver.covers(item.id, found.subject)]
+    about = bench.waivers_of(item.id, found.subject)
     if not about:
         return found
     covers_part = item.partial and found.subject in asked_of(bench.register, item, bench.plan, bench.selected)
@@ -915,10 +985,13 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict) -> SubjectVerdict:
     covering = [waiver for waiver in about if waiver.report is None]
     if not covering:
         return found
-    signers = approvers(covering, bench.trust, rehearsal=bench.rehearsal)
-    if found.status == "fail" and not bench.rehearsal and len(signers) < SIGNERS_OF_FAILED:
-        detail = f"{found.detail} (waived by one approver; a failed item needs {SIGNERS_OF_FAILED})"
-        return replace(found, detail=detail)
+    if found.status == "fail" and not bench.rehearsal:
+        covering = [waiver for waiver in covering if waiver.line > failing_since]
+        if len(signers := approvers(covering, bench.trust, rehearsal=False)) < SIGNERS_OF_FAILED:
+            detail = (
+                f"waived by {len(signers)} of {SIGNERS_OF_FAILED} approvers since it failed in line {failing_since}"
+            )
+            return replace(found, detail=f"{found.detail} ({detail})")
     first, more = covering[0], "".join(f", and {waiver.owner}" for waiver in covering[1:])
     detail = (
         f"{first.owner}{more} until {min(w.expires for w in covering):%Y-%m-%d}: {first.reason} (was {found.status})"

@@ -24,6 +24,7 @@ from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
 from validation.evidence.trust import Trust
+from validation.forms import CALIBRATED_FOR
 from validation.program import checked_items, checks_of_items
 from validation.register import Item, PlanView, Register
 
@@ -161,7 +162,7 @@ def refusal(
             return f"the register has no item {waiver.item}"
         if not item.waivable:
             return f"{waiver.item} cannot be waived: it is a safety item, go-live itself or has a floor"
-        if known is not None and waiver.subject not in (ALL_SUBJECTS, *known):
+        if known is not None and waiver.subject != ALL_SUBJECTS and waiver.subject not in known:
             return f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}"
     elif not _FINDING.fullmatch(waiver.item):
         return f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)"
@@ -206,6 +207,8 @@ def _report_refusal(register: Register, waiver: Waiver, given: datetime, asked: 
         return f"the external report of {item.id} is an empty file"
     if report.calibrated > given.date():
         return f"the instrument of {item.id} would be calibrated on {report.calibrated}, after the waiver was signed"
+    if given.date() - report.calibrated > CALIBRATED_FOR:
+        return f"the instrument of {item.id} was calibrated on {report.calibrated}, more than {CALIBRATED_FOR.days} days before"
     if not (math.isfinite(report.reading) and math.isfinite(report.limit) and report.holds):
         return f"the reading of {item.id} does not keep its limit: {report}"
     return None

@@ -98,10 +98,11 @@ def _problems(rows: list[list[str]]) -> Iterator[tuple[int, str]]:
                 yield n, f"{cells['device']}: {column} {cells[column]!r} is not of the form {form}"
         for column in ("device", "serial", "uuid", "mgmt_mac", "guid"):
             value = cells[column]
-            if value and (column, value) in seen:
-                yield n, f"{cells['device']}: {column} {value} is already in line {seen[column, value]}"
+            key = (column, value.strip().casefold())  # as the gate compares them
+            if value and key in seen:
+                yield n, f"{cells['device']}: {column} {value} is already in line {seen[key]}"
             elif value:
-                seen[column, value] = n
+                seen[key] = n
 
 
 def _is_uuid(text: str) -> bool:

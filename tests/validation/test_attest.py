@@ -1,6 +1,7 @@
 """Attestations: complete forms, pinned keys, and as many people as the item asks for."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -326,9 +327,14 @@ def test_a_pending_attestation_that_was_changed_is_refused(
     data = json.loads(pending.read_text())
     payload = base64.b64decode(data["payload"]).replace(b"2027-02-27", b"2027-02-26")
     data["payload"] = base64.b64encode(payload).decode()
-    pending.write_bytes(canonical(data))
-    with pytest.raises(AttestError, match="it was changed after it had been signed"):
-        countersign(register, real_site, pending, people["safety-officer"], "Joe", empty)
+    named = pending.with_name(f"S091.attested-{hashlib.sha256(payload).hexdigest()[: attest.NAME_DIGITS]}.json")
+    for path, why in (
+        (pending, "its name is not that of its content"),
+        (named, "it was changed after it had been signed"),
+    ):
+        path.write_bytes(canonical(data))
+        with pytest.raises(AttestError, match=why):
+            countersign(register, real_site, path, people["safety-officer"], "Joe", empty)
 
 
 def test_what_is_no_pending_attestation_is_refused(

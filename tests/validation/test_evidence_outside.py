@@ -293,6 +293,14 @@ def test_a_training_story_that_is_none_is_left_out(
 # -- the key of an electrician ---------------------------------------------------------------------------------------------
 
 
+def _left(store: Store, item: str, envelope: Any) -> Path:
+    """The file of an attestation that waits for a countersignature."""
+    path = store.path / attest.PENDING / f"{item}-{hashlib.sha256(envelope.payload).hexdigest()[:32]}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(strict.canonical(envelope.to_dict()))
+    return path
+
+
 @pytest.fixture
 def pending(
     real_site: Site, real_store: Store, people: dict[str, CryptoSigner], register: Register, record: MakeRecord
@@ -301,10 +309,7 @@ def pending(
 
     def leave(*statements: Any) -> Path:
         envelope = signed(real_store.placed(statements), people["electrician"])
-        path = real_store.path / attest.PENDING / "S091.attested-x.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(strict.canonical(envelope.to_dict()))
-        return path
+        return _left(real_store, "S091.attested", envelope)
 
     return leave
 
@@ -337,6 +342,55 @@ def test_a_countersigner_signs_one_item_and_nothing_beside_it(
         with pytest.raises(attest.AttestError, match="not a pending attestation"):
             attest.countersign(register, real_site, path, people["safety-officer"], "S", real_store)
         assert not real_store.verify().entries
+
+
+def test_a_pending_attestation_that_is_swapped_after_it_was_read_is_not_countersigned(
+    register: Register,
+    real_site: Site,
+    real_store: Store,
+    people: dict[str, CryptoSigner],
+    record: MakeRecord,
+    pending: Callable[..., Path],
+) -> None:
+    """The first signer put another form under the name that the second one had read, and was about to sign."""
+    read = pending(to_statement(_grounding(register, record)))
+    attest.pending_records(read)
+    other = pending(to_statement(_grounding(register, record, detail="another")))
+    read.write_bytes(other.read_bytes())
+    with pytest.raises(attest.AttestError, match="its name is not that of its content"):
+        attest.countersign(register, real_site, read, people["safety-officer"], "S", real_store)
+    with pytest.raises(attest.AttestError, match="its name is not that of its content"):
+        attest.pending_records(read)
+
+
+def test_what_is_countersigned_is_what_was_shown(
+    register: Register,
+    real_site: Site,
+    real_store: Store,
+    people: dict[str, CryptoSigner],
+    signer: CryptoSigner,
+    record: MakeRecord,
+    pending: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The file was read once to show it, and once more to sign it."""
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_bytes(people["safety-officer"].private_bytes)
+    monkeypatch.setattr(attest, "recorder_of", lambda site: signer)
+    monkeypatch.setattr(attest, "open_store", lambda *_, **__: real_store)
+    path = pending(to_statement(_grounding(register, record)))
+    shown = attest.shown
+
+    def swapped(seen: Any) -> list[str]:
+        path.write_bytes(b"{}")
+        return shown(seen)
+
+    monkeypatch.setattr(attest, "shown", swapped)
+    given: Any = (real_site, register, SmallPlan(real_site, hash="ab" * 32), real_store.path.parent)
+    assert attest.run(*given, key=f"file:{key}", pending=path, name="S", console=Console(file=StringIO())) == 0
+    assert [one.record.subject for one in real_store.verify().entries] == ["site"]
 
 
 def test_an_attachment_that_is_gone_is_not_countersigned(
@@ -712,12 +766,10 @@ def test_approvals_that_are_dated_ahead_are_not_countersigned(
     """They would outlive attest.approval_days: only the first signer writes the date."""
     item = register.items[APPROVAL_ITEM]
     form = form_of(item) | {"role": item.signers[0], "outcome": "passed"}
-    path = real_store.path / attest.PENDING / "S195.attested-x.json"
-    path.parent.mkdir(exist_ok=True)
     for ended, taken in ((NOW + timedelta(days=200), False), (NOW, True)):
         one = record(item.id, "site", identities=(), inputs={}, form=form, ended=ended)
         envelope = signed(real_store.placed([to_statement(one)]), people[item.signers[0]])
-        path.write_bytes(strict.canonical(envelope.to_dict()))
+        path = _left(real_store, item.id, envelope)
         given = (register, real_site, path, people[item.signers[1]], "S", real_store, NOW)
         if taken:
             assert attest.countersign(*given).pending is not None
@@ -837,6 +889,47 @@ def test_thousands_of_identities_in_a_record_are_judged_in_time(
     one = record(identities=(*proven("leaf01"), *many))
     assert _subject(_judged(register, real_site, one, signer)).status == "unproven"
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73", "\uff9e\uff9f\u302e"])
+def test_thousands_of_accents_on_one_letter_take_no_longer_than_their_length(marks: str) -> None:
+    """Unicode puts them in an order: 300 kB of os-release held up the gate for hours."""
+    text = "x" + marks * 100_000 + "\nVARIANT_ID=s" + marks * 20 + "imul\u00e1te\u0301d"
+    began = time.process_time()
+    assert declares_simulation(Identity("leaf01", "os-release", text))
+    assert time.process_time() - began < 10
+
+
+def test_one_approver_under_thousands_of_names_is_one_and_is_judged_in_time(
+    real_site: Site, people: dict[str, CryptoSigner]
+) -> None:
+    """Each signature was compared with all pairs of the earlier ones."""
+    one, other = (people[role].public_key.keyid for role in ("approver", "second approver"))
+    first, second = halves(FROZEN, one, other, line=1)
+    names = [
+        dataclasses.replace(second, predicate={**second.predicate, "name": f"J{n}"}, signers=frozenset({one}), line=2)
+        for n in range(20_000)
+    ]
+    began = time.process_time()
+    alone = Contents(statements=(first, *names), owners={})
+    assert freezes_of(alone, trust_of(real_site, alone)).current is None
+    both = Contents(statements=(first, *names, dataclasses.replace(second, line=3)), owners={})
+    assert freezes_of(both, trust_of(real_site, both)).by[-1][0] == "Joe"
+    assert time.process_time() - began < 20
+
+
+def test_thousands_of_waivers_of_one_approver_are_judged_in_time(
+    register: Register, real_site: Site, people: dict[str, CryptoSigner]
+) -> None:
+    """Each open subject was compared with each of them."""
+    key = frozenset({people["approver"].public_key.keyid})
+    end = NOW + timedelta(days=30)
+    given = [Waiver(ITEM, "leaf01", "Jane", end, f"why {n}", key, NOW, line=n + 1) for n in range(20_000)]
+    log = Contents(owners={one: KeyOwner("approver", "a") for one in key}, recorders=frozenset())
+    began = time.process_time()
+    verdict = judge(register, SmallPlan(real_site), log, given, NOW)
+    assert time.process_time() - began < 20
+    assert _subject(verdict).status == "waived"
 
 
 def test_known_hosts_pins_no_revoked_key() -> None:

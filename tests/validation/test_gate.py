@@ -52,7 +52,7 @@ from validation.next_steps import todo
 from validation.program import checks_of_items
 from validation.register import Register, load_register
 from validation.training_story import tell
-from validation.verdict import CLOSED, ItemVerdict, Verdict, approved
+from validation.verdict import CLOSED, ItemVerdict, SubjectVerdict, Verdict, approved
 from validation.waive import Report, Waiver
 
 MakeRecord = Callable[..., Record]
@@ -429,6 +429,29 @@ def test_a_form_that_warns_passes_as_a_warning(register: Register, real_site: Si
     assert item_of(judge(register, SmallPlan(real_site), said, (), NOW), item).status == "pass"
 
 
+@pytest.mark.parametrize(
+    ("item", "changes", "why"),
+    [
+        (
+            "S078.attested",
+            {"autonomy_min": 0.5},
+            "autonomy_min of lab is 0.5, and ups.autonomy_min of the site file is",
+        ),
+        ("S013.attested", {"chassis_serial": "SN-gpu999"}, "is SN-gpu999, and assets.csv does not list it"),
+        ("S085.attested", {"trip_test": "failed at 5 In"}, "outcome is warned, and trip_test failed"),
+    ],
+)
+def test_a_form_that_warns_is_compared_like_one_that_passes(
+    register: Register, real_site: Site, real_contents: Contents, item: str, changes: dict[str, Any], why: str
+) -> None:
+    """A warning closes an item: `warned` took another breaker, another serial and a failed test past the gate."""
+    form = {"outcome": "warned", **changes}
+    said = changed(real_contents, item, lambda one: with_record(one, result="WARNED", form={**one.record.form, **form}))
+    found = item_of(judge(register, SmallPlan(real_site), said, (), NOW), item)
+    assert found.status == "fail"
+    assert why in found.detail
+
+
 def test_a_signed_reading_other_than_the_row_of_the_plan_has_failed(
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
@@ -701,13 +724,59 @@ def test_a_failed_item_is_waived_by_two_approvers(
 
     def judged(*signers: str) -> str:
         given = [
-            Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW)
+            Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW, line=3)
             for key in signers
         ]
         return item_of(judge(register, SmallPlan(site), contents, given, NOW), "S052.applied").status
 
     assert judged() == judged(one) == judged(one, one) == "fail"
     assert judged(one, other) == "waived"
+
+
+def test_a_waiver_from_before_a_failure_is_no_second_approver_of_it(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    """It was signed for an item that was missing: the other approver alone would waive the failure."""
+    first = next(entry for entry in real_contents.entries if entry.record.item == "S052.applied")
+    subject = first.record.subject
+
+    def judged(failed: Sequence[int], *waived: int) -> SubjectVerdict:
+        """Failures and waivers by approver and second approver, by their lines."""
+        contents = real_contents
+        for line in failed:
+            contents = after(contents, "S052.applied", line=line, result="FAILED")
+        given = [
+            Waiver("S052.applied", subject, "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW, line=line)
+            for key, line in zip(
+                (people[r].public_key.keyid for r in ("approver", "second approver")), waived, strict=True
+            )
+        ]
+        found = item_of(judge(register, SmallPlan(real_site), contents, given, NOW), "S052.applied")
+        return next(one for one in found.subjects if one.subject == subject)
+
+    assert judged([5], 3, 6).status == "fail"
+    assert "waived by 1 of 2 approvers since it failed in line 5" in judged([5], 3, 6).detail
+    assert judged([5], 6, 7).status == "waived"
+    assert judged([5, 8], 6, 7).status == "waived", "it was not better in between"
+
+
+def test_an_attestation_signed_before_a_failure_does_not_replace_it(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    """Whoever signs last can keep a form back, and bring it when the first signer has found the asset faulty since."""
+    item = "S091.attested"
+
+    def status(failed_at: timedelta, passed_at: timedelta) -> str:
+        def of(age: timedelta) -> dict[str, datetime]:
+            return {"started": NOW - age, "ended": NOW - age}
+
+        failed = after(real_contents, item, line=3, result="FAILED", detail="no continuity", **of(failed_at))
+        both = after(failed, item, line=4, **of(passed_at))
+        return item_of(judge(register, SmallPlan(real_site), both, (), NOW), item).status
+
+    assert status(timedelta(hours=3), timedelta(hours=2)) == "pass"
+    assert status(timedelta(hours=2), timedelta(hours=3)) == "fail"
+    assert status(-timedelta(days=3), timedelta(hours=3)) == "pass", "a failure dated ahead holds up no later pass"
 
 
 # -- external reports -------------------------------------------------------------------------------------------------
@@ -873,6 +942,19 @@ def test_a_newer_pass_leaves_the_approvals_valid(register: Register, real_site: 
     contents = after(real_contents, "S062.measured", detail="again")
     assert approval_of(register, real_site, contents) == "pass"
     assert judge(register, SmallPlan(real_site), contents, (), NOW).word == "GO-LIVE"
+
+
+@pytest.mark.parametrize("item", ["S062.measured", "S036.computed", "S091.attested"])
+def test_approvals_before_the_evidence_do_not_cover_it(
+    register: Register, real_site: Site, real_contents: Contents, item: str
+) -> None:
+    """Four people approved what was there then: neither they nor anybody else saw the pass that came later."""
+    early = approving(register, SmallPlan(real_site), changed(real_contents, item, lambda entry: None))
+    passed = [dataclasses.replace(one, line=3) for one in real_contents.entries if one.record.item == item]
+    contents = dataclasses.replace(early, entries=(*early.entries, *passed))
+    assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), item).status == "pass"
+    assert "had not passed when it was signed (it did in line 3)" in approval_of(register, real_site, contents)
+    assert judge(register, SmallPlan(real_site), contents, (), NOW).exit_code == 1
 
 
 def test_a_failure_after_the_approvals_makes_them_stale_even_if_it_passes_again(

@@ -23,6 +23,7 @@ from validation.waive import (
     WaiverError,
     asked_of,
     counted,
+    refusal,
     unwaived_errors,
     waive,
     waivers_of,
@@ -136,6 +137,22 @@ def test_the_gate_counts_no_waiver_that_the_verb_would_refuse(
     valid, notices = counted([forged], register, trust, NOW, rehearsal=False, subjects=lambda item: ["leaf01"])
     assert valid == []
     assert why in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "why"),
+    [
+        (date(1, 1, 1), "calibrated on 0001-01-01, more than 731 days before"),
+        (NOW.date() - timedelta(days=732), "more than 731 days before"),
+        (NOW.date() + timedelta(days=1), "after the waiver was signed"),
+        (NOW.date() - timedelta(days=731), ""),
+    ],
+)
+def test_a_report_needs_an_instrument_that_is_calibrated(register: Register, calibrated: date, why: str) -> None:
+    """Attested readings need one within two years; a report took one of the year 1."""
+    given = waiver("S153.measured", given=NOW, report=dataclasses.replace(REPORT, calibrated=calibrated))
+    said = refusal(register, given, NOW)
+    assert (said is None) if not why else (said is not None and why in said)
 
 
 REPORT = Report("ab" * 32, "Fluke 1625", date(2027, 1, 5), 0.8, "ohm", "at most", 1.0)

@@ -54,18 +54,31 @@ def _markers() -> tuple[tuple[re.Pattern[str], frozenset[str]], ...]:
 
 
 BLANK = "\u115f\u1160\u2800"
-"""Letters and symbols without ink, after NFKC: fillers of Hangul (also U+3164 and U+FFA0), the empty Braille pattern."""
+"""Letters and symbols without ink, after NFKD: fillers of Hangul (also U+3164 and U+FFA0), the empty Braille pattern."""
+
+
+_NO_LETTER = frozenset({"Cf", "Cc", "Mn", "Me"})
 
 
 def normalised(text: str) -> str:
-    """Text as markers are searched in it: NFKC, lower case, without invisible characters, one space for several."""
-    wide = unicodedata.normalize("NFKC", text).casefold()
-    shown = "".join(
-        c
-        for c in wide
-        if c == "\n" or c.isspace() or (c not in BLANK and unicodedata.category(c) not in ("Cf", "Cc", "Mn", "Me"))
-    )
+    """Text as markers are searched in it: NFKD, lower case, without accents and invisible characters, one space for several."""
+    shown = "".join(map(_shown, text))
     return "\n".join(" ".join(line.split()) for line in shown.split("\n"))
+
+
+@functools.lru_cache(maxsize=65536)
+def _shown(letter: str) -> str:
+    """One character as markers are searched in it.
+
+    By itself: to put thousands of accents on one letter in order takes the square of their number, and they are left out.
+    """
+    return "".join(
+        c
+        for c in unicodedata.normalize("NFKD", letter).casefold()
+        if c == "\n"
+        or c.isspace()
+        or not (c in BLANK or unicodedata.combining(c) or unicodedata.category(c) in _NO_LETTER)
+    )
 
 
 def weakest(modes: Iterable[Mode]) -> Mode:

@@ -51,6 +51,10 @@ def test_the_hash_ignores_the_order_of_lines_but_not_a_serial() -> None:
     ("rows", "message"),
     [
         ([GPU, GPU.replace("gpu001", "gpu002")], "assets.csv:3: gpu002: serial 1234 is already in line 2"),
+        (
+            [GPU.replace("1234", "ab1"), GPU.replace("gpu001", "gpu002").replace("1234", " AB1")],
+            "serial  AB1 is already",
+        ),
         ([GPU, PDU.replace("pdu-r01-a", "gpu001")], "assets.csv:3: gpu001: device gpu001 is already in line 2"),
         (
             [GPU, PDU.replace("02:42:10:00:06:01", "02:42:10:00:01:01")],
