@@ -768,8 +768,10 @@ def unknown_mac(demo: Demo, bringing: Bringing, segment: Segment, name: str) -> 
     whole = server.power.machine
     server.power.machine = dataclasses.replace(whole, mac=STRANGER, name="stranger", drives=())
     server.power.on("network")
-    deadline = time.monotonic() + 120
-    while not (seen := strangers(segment.dhcp_log.read_text(errors="replace"))) and time.monotonic() < deadline:
+    deadline = time.monotonic() + TWIN_S
+    while STRANGER not in (seen := strangers(segment.dhcp_log.read_text(errors="replace"))):
+        if time.monotonic() > deadline:
+            break
         time.sleep(1)
     server.power.off()
     server.power.machine = whole
