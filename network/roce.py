@@ -139,7 +139,7 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
     routes = rails.host_routes(site, plan.catalog, plan.addresses, plan.devices)
     files["host_routes.csv"] = routes.to_csv(index=False, lineterminator="\n")
     if site.credentials_given is not None:
-        files["secrets.sh"] = secrets(site)
+        files["secrets.sh"] = secrets(site, site.fabric.nos)
     return Rendering(files, tuple(_not_covered(plan, names, configs, public_key)))
 
 
@@ -163,13 +163,13 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
     ports = _ports(plan, names, by_network.get(rails.RAIL, {}))
     limit = site.limits.get("bfd_detect_s")
     parents = breakouts(plan.catalog.device(site.fabric.switch_model).data_port_names())
-    management = {device: (port, address) for (device, port), address in by_network.get("oob", {}).items()}
+    managed_by = {device: (port, address) for (device, port), address in by_network.get("oob", {}).items()}
     made: dict[str, SwitchConfig] = {}
     if split.units < 1:
         return made
     for name, role, unit, rail, asn in devices[["role", "unit", "rail", "asn"]].itertuples(name=None):
         loopback = by_network.get(rails.LOOPBACK, {}).get((name, "lo"))
-        if loopback is None or name not in management or unit >= split.units:
+        if loopback is None or name not in managed_by or unit >= split.units:
             continue
         made[name] = SwitchConfig(
             hostname=name,
@@ -182,7 +182,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             aggregate=str(split.leaf(int(unit), int(rail))) if role == "leaf" and rail >= 0 else "",
             ports=tuple(ports[name]),
             breakouts=parents,
-            management=_management(site, *management[name], public_key),
+            management=management(site, *managed_by[name], public_key),
             intent=intent,
             ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
@@ -201,21 +201,21 @@ def models(plan: Plan) -> dict[str, Model]:
     return {name: one.model() if lengths else one.model().without_lengths() for name, one in configs}
 
 
-def secrets(site: Site) -> str:
-    """Commands that set what no file may contain, with the values taken from the environment."""
+def secrets(site: Site, system_name: str) -> str:
+    """Commands that set what no file of this network OS may contain, with the values taken from the environment."""
     given = site.credentials_given
-    if given is None or site.fabric.nos is None:
+    if given is None:
         return ""
-    system = SYSTEMS[site.fabric.nos]
+    system = SYSTEMS[system_name]
     wanted = {"SNMP_AUTH": given.snmp.auth, "SNMP_PRIV": given.snmp.priv}
     commands = [system.snmp_user.format(user=shlex.quote(given.snmp.user))]
     if given.switch.password is not None and system.password:
         wanted["SWITCH_PASSWORD"] = given.switch.password
         commands.insert(0, system.password.format(user=shlex.quote(given.switch.user)))
-    when = "before" if site.fabric.nos == "eos" else "after"  # EOS's file removes the account that it is delivered with
+    when = "before" if system_name == "eos" else "after"  # EOS's file removes the account that it is delivered with
     lines = [
         "#!/bin/sh",
-        f"# Run on each compute switch {when} {system.file} is in place, with these variables in the environment:",
+        f"# Run on each switch {when} {system.file} is in place, with these variables in the environment:",
         *(f"#   {name}  {_on_one_line(reference)}" for name, reference in wanted.items()),
         "# Never run on a device.",
         "set -eu",
@@ -230,7 +230,8 @@ def _on_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _management(site: Site, port: str, address: str, public_key: str) -> Management:
+def management(site: Site, port: str, address: str, public_key: str) -> Management:
+    """The management interface of a switch, with what the site gives for all of them. PublicKeyError as `rendering` says."""
     user, key_type, key = "", "", ""
     if public_key and site.credentials_given is not None:
         match = PUBLIC_KEY.fullmatch(public_key)

@@ -195,7 +195,8 @@ def run_render(arguments: argparse.Namespace) -> int:
         found = boot.intents(plan, load_assets(plan.site))
         images = load_images(out / IMAGES)
         key = key_of_nodes(plan.site)
-        switch_key = public_key(plan.site, "switch") if plan.site.credentials_given and plan.site.fabric.nos else ""
+        configured = plan.site.fabric.nos or plan.site.oob.nos
+        switch_key = public_key(plan.site, "switch") if plan.site.credentials_given and configured else ""
         made = boot.files(plan, found, images, key, consents.parse(arguments.overwrite, found), switch_key)
     except (boot.BootError, boot.ImageError, consents.ConsentError, roce.PublicKeyError) as error:
         raise UsageError(str(error)) from None
@@ -215,7 +216,7 @@ def run_render(arguments: argparse.Namespace) -> int:
         name.startswith(f"{boot.HTTP}/ztp/") and name.endswith(("/config_db.json", "/startup.yaml", "/startup-config"))
         for name in made
     ):
-        lines.append(f"{first} compute switches are configured at their first boot; this was never run on a device")
+        lines.append(f"{first} switches are configured at their first boot; this was never run on a device")
     rows = made["nothing.csv"].splitlines()[1:]
     lines += [f"{len(rows)} devices get nothing:" if rows else "Every device boots.", *(f"  {row}" for row in rows)]
     for line in lines:

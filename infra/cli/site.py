@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 COMPUTE = "compute"
 """Folder of the compute switches' files, within that of a rendering."""
+OOB = "oob"
+"""That of the out-of-band switches."""
 
 
 def add(verbs: Any) -> None:
@@ -314,22 +316,24 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.files import write_manifest
     from capacity.outputs.pdf import prints
     from inventory.paths import var_dir
-    from network import roce, separation
+    from network import oob, roce, separation
     from network.render import render, render_filter, switches
 
     plan = planned(arguments.site, start=arguments.start)
     known = switches(plan)
     try:
-        compute = roce.rendering(plan, _switch_key(plan.site))
+        key = _switch_key(plan.site)
+        compute, access = roce.rendering(plan, key), oob.rendering(plan, key)
     except roce.PublicKeyError as error:
         raise UsageError(str(error)) from None
     if arguments.device:
         if arguments.device in known:
             sys.stdout.write(render(plan, arguments.device))
             return OK
-        own = {name.rpartition(".")[0]: text for name, text in compute.files.items()}
-        if arguments.device not in roce.switches(plan) or arguments.device not in own:
-            others = ", ".join([*known, *(name for name in roce.switches(plan) if name in own)])
+        own = {name.rpartition(".")[0]: text for name, text in {**compute.files, **access.files}.items()}
+        rendered = [name for name in (*roce.switches(plan), *oob.switches(plan)) if name in own]
+        if arguments.device not in rendered:
+            others = ", ".join([*known, *rendered])
             raise UsageError(f"{plan.site.name} has no configuration of a switch {arguments.device!r}; it has {others}")
         sys.stdout.write(own[arguments.device])
         return OK
@@ -342,17 +346,20 @@ def run_render(arguments: argparse.Namespace) -> int:
     papers: dict[str, str | bytes] = {**documents(plan), **prints(plan)}
     paths += [write_file(folder / name, content) for name, content in papers.items()]
     paths += [write_file(folder / COMPUTE / name, text) for name, text in compute.files.items()]
+    paths += [write_file(folder / OOB / name, text) for name, text in access.files.items()]
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
     print(f"Filters of {len(known)} switches (*.nft) after the matrix of networks in {folder / 'separation.csv'}")
     print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
     if compute.files:
         print(f"{len(compute.files)} files of the compute switches in {folder / COMPUTE}: {', '.join(compute.files)}")
-    if compute.not_covered:
-        print("Not covered:\n" + "\n".join(f"  - {one}" for one in compute.not_covered))
+    if access.files:
+        print(f"{len(access.files)} files of the out-of-band switches in {folder / OOB}: {', '.join(access.files)}")
+    if not_covered := (*compute.not_covered, *access.not_covered):
+        print("Not covered:\n" + "\n".join(f"  - {one}" for one in not_covered))
     return OK
 
 
 def _switch_key(site: "Site") -> str:
-    """The public key that opens compute switches; '' where the site has none, or configures no such switches."""
-    return public_key(site, "switch") if site.credentials_given and site.fabric.nos else ""
+    """The public key that opens switches; '' where the site has none, or configures no such switches."""
+    return public_key(site, "switch") if site.credentials_given and (site.fabric.nos or site.oob.nos) else ""

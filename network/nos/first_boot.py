@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from inventory.site.sections.networks import NosImage
-from network.nos.cumulus import startup
+from network.nos.access import AccessConfig
+from network.nos.cumulus import access, startup
 from network.nos.eos import startup_config
 from network.nos.model import Management, SwitchConfig
 from network.nos.sonic import config_db
@@ -51,11 +52,14 @@ def refusal(management: Management, system: str) -> str:
     return ""
 
 
-def files(config: SwitchConfig, system: str, url: str, image: NosImage | None) -> dict[str, str]:
+def files(config: SwitchConfig | AccessConfig, system: str, url: str, image: NosImage | None) -> dict[str, str]:
     """Texts by name. `url` is the folder that they are served from, `image` the pinned release. ValueError as `refusal` says."""
     why = refusal(config.management, system)
     if why:
         raise ValueError(f"{config.hostname}: {why}")
+    if isinstance(config, AccessConfig):
+        text = access.render(config)
+        return {"provision.sh": _cumulus(config, url, text, image), "startup.yaml": text}
     if system == "cumulus":
         text = startup.render(config)
         return {"provision.sh": _cumulus(config, url, text, image), "startup.yaml": text}
@@ -65,7 +69,7 @@ def files(config: SwitchConfig, system: str, url: str, image: NosImage | None) -
     return _sonic(config, url, image)
 
 
-def _cumulus(config: SwitchConfig, url: str, text: str, image: NosImage | None) -> str:
+def _cumulus(config: SwitchConfig | AccessConfig, url: str, text: str, image: NosImage | None) -> str:
     lines = [
         "#!/bin/bash",
         "# CUMULUS-AUTOPROVISIONING",

@@ -197,6 +197,10 @@ def test_render_of_a_roce_site_writes_its_compute_switches_and_what_is_not_cover
     assert "compute/rol001.yaml" in (folder / "SHA256SUMS").read_text()
     assert cli.main(["render", "b200-256-roce", "--device", "rol001"]) == OK
     assert capsys.readouterr().out == (folder / "compute" / "rol001.yaml").read_text()
+    written = {path.name for path in (folder / "oob").iterdir()}
+    assert written == {*(f"oob{n:02}.yaml" for n in range(1, 5)), "oobagg01.yaml", "secrets.sh"}
+    assert cli.main(["render", "b200-256-roce", "--device", "oobagg01"]) == OK
+    assert capsys.readouterr().out == (folder / "oob" / "oobagg01.yaml").read_text()
     assert cli.main(["render", "b200-256-roce", "--device", "secrets"]) == CANNOT
     assert "rol001" in capsys.readouterr().err
 
@@ -274,7 +278,7 @@ def test_lab_that_is_not_up_says_how_to_start_it(
 
 
 def test_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> None:
+    def broken(*_: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("inventory.site.load_site", broken)

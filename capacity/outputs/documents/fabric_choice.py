@@ -8,6 +8,7 @@ cables of the same stage have on average: the other options have cables as long,
 not have counts as the stage below it. The row of the plan itself has the plan's own counts.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,7 +55,8 @@ TECHNOLOGIES = """\
 
 Transceivers, watts and price of a cable are the averages of the plan's cables of the same stage: other options are taken to have
 cables as long, of the same parts. NICs, subnet managers, licences and support are not counted. A price without a model counts for
-all switches. The draw by nameplate has the part of the optics that sits in switches already.
+all switches; an option whose switch has no price has no total. The draw by nameplate has the part of the optics that sits in
+switches already.
 """
 
 
@@ -70,7 +72,7 @@ class PerCable:
 
 def options(plan: Plan) -> pd.DataFrame:
     """All options; a row that cannot be built says why, and has no counts. `price` is in purchase.currency, without what
-    `without_price` names.
+    `without_price` names, and NaN where that is the switch: a total without it would look cheaper than it is.
     """
     site, cables = plan.site, per_cable(plan)
     rows = []
@@ -187,7 +189,9 @@ def _counted(plan: Plan, model: DeviceType, tree: fabric.FatTree, cables: Mappin
         "transceivers": round(sum(cables[stage].transceivers * count for stage, count in number.items())),
         "switch_kw": round(_switches(tree) * getattr(power, f"{profile}_w") / 1000, 3),
         "optics_kw": round(sum(cables[stage].watts * count for stage, count in number.items()) / 1000, 3),
-        "price": round(_switches(tree) * each * rate + sum(cables[s].price * n for s, n in number.items()), 2),
+        "price": round(_switches(tree) * each * rate + sum(cables[s].price * n for s, n in number.items()), 2)
+        if source
+        else math.nan,
         "without_price": " ".join(sorted(missing)),
     }
 

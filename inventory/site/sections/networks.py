@@ -177,6 +177,28 @@ class Oob(Section):
 
     switch_model: Slug = Field(description="Management switch slug in the catalogue.")
     switches: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of management switches.")
+    nos: Literal["cumulus"] | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Network operating system of the out-of-band switches, a folder of network/nos. Without it they get no "
+        "configuration.",
+    )
+    nos_image: NosImage | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Image of that system which `bringup boot render` pins at the first boot. Without it switches keep the release "
+        "that they are delivered with.",
+    )
+    management_vlan: Annotated[int, Field(ge=2, le=4094)] = Field(
+        default=10,
+        exclude_if=_is(10),
+        description="VLAN of the management network on the out-of-band switches. The default is a planning figure.",
+    )
+    provisioning_vlan: Annotated[int, Field(ge=2, le=4094)] = Field(
+        default=20,
+        exclude_if=_is(20),
+        description="VLAN of the provisioning network, the servers' first ports. The default is a planning figure.",
+    )
 
 
 class Media(Section):
@@ -413,6 +435,18 @@ def as_numbers_stay_private(catalog: Catalog, inband: Inband) -> Iterator[Proble
 @rule("oob")
 def management_switch_is_known(catalog: Catalog, oob: Oob) -> Iterator[Problem]:
     yield from device_of_kind(catalog, ("oob", "switch_model"), oob.switch_model, "switch")
+
+
+@rule("oob")
+def networks_of_the_switches_are_apart(catalog: Catalog, oob: Oob) -> Iterator[Problem]:
+    if oob.provisioning_vlan == oob.management_vlan:
+        yield Problem(
+            ("oob", "provisioning_vlan"),
+            "equal to oob.management_vlan",
+            str(oob.provisioning_vlan),
+            "a VLAN for each: servers must not reach BMCs (network/separation.yaml)",
+            "write another provisioning_vlan",
+        )
 
 
 @rule("addressing")

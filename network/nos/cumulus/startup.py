@@ -16,7 +16,7 @@ import yaml
 
 from inventory.yaml_data import LOADER
 from network.lossless import Ecn
-from network.nos.model import Model, Port, SwitchConfig
+from network.nos.model import Management, Model, Port, SwitchConfig
 from network.separation import NAME as FILTER
 from network.separation import Rule
 
@@ -51,8 +51,13 @@ TO_SWITCH = f"{FILTER}-CPU"
 
 def render(config: SwitchConfig) -> str:
     """The text of startup.yaml."""
+    return document(_settings(config))
+
+
+def document(settings: Mapping[str, Any]) -> str:
+    """The file that sets a tree."""
     header = {"model": "all", "nvue-api-version": "nvue_v1", "version": f"Cumulus Linux {VERSION}.0"}
-    parts = {"header": header, "set": _settings(config)}
+    parts = {"header": header, "set": settings}
     lines = ["# Rendered from the plan and never run on a device."]
     for name, tree in parts.items():
         lines += [f"- {name}:", *block(tree, "    ")]
@@ -113,9 +118,17 @@ def _scalar(value: str | int) -> str:
 def read(text: str) -> Model:
     """What a startup.yaml of this module says. Raises ValueError naming the key that is missing or odd."""
     try:
-        head, mark, body = text.partition("\n- set:\n")
-        own = unblocked(body) if mark and head.count("\n- ") == 1 else None
-        return _model(_set(yaml.load(text, Loader=LOADER)) if own is None else own)
+        return _model(settings_of(text))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"startup.yaml is none of this suite: {error!r}") from None
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """The tree that a file sets. Raises ValueError for a text that is no such file."""
+    head, mark, body = text.partition("\n- set:\n")
+    own = unblocked(body) if mark and head.count("\n- ") == 1 else None
+    try:
+        return _set(yaml.load(text, Loader=LOADER)) if own is None else own
     except (KeyError, StopIteration, TypeError, AttributeError, yaml.YAMLError) as error:
         raise ValueError(f"startup.yaml is none of this suite: {error!r}") from None
 
@@ -132,7 +145,7 @@ def _settings(config: SwitchConfig) -> dict[str, Any]:
         "interface": _interfaces(config),
         "qos": _qos(config),
         "router": _router(config),
-        "system": _system(config),
+        "system": system(config.hostname, config.management, "mgmt"),
         "vrf": {"default": {"router": {"bgp": _bgp(config)}}},
     }
 
@@ -295,23 +308,23 @@ def _bgp(config: SwitchConfig) -> dict[str, Any]:
     }
 
 
-def _system(config: SwitchConfig) -> dict[str, Any]:
-    management = config.management
+def system(hostname: str, management: Management, vrf: str) -> dict[str, Any]:
+    """Name, services and accounts of a switch that is managed in this VRF."""
     made: dict[str, Any] = {
-        "hostname": config.hostname,
-        "ssh-server": {"state": "enabled", "vrf": {"mgmt": {}}, "permit-root-login": "disabled"},
+        "hostname": hostname,
+        "ssh-server": {"state": "enabled", "vrf": {vrf: {}}, "permit-root-login": "disabled"},
         "snmp-server": {
             "state": "enabled",
-            "listening-address": {management.address.partition("/")[0]: {"vrf": "mgmt"}},
+            "listening-address": {management.address.partition("/")[0]: {"vrf": vrf}},
         },
     }
     if management.ntp:
         servers = {address: {"iburst": "enabled"} for address in management.ntp}
-        made["ntp"] = {"state": "enabled", "vrf": "mgmt", "server": servers}
+        made["ntp"] = {"state": "enabled", "vrf": vrf, "server": servers}
     if management.dns:
-        made["dns"] = {"server": {address: {"vrf": "mgmt"} for address in management.dns}}
+        made["dns"] = {"server": {address: {"vrf": vrf} for address in management.dns}}
     if management.syslog:
-        made["syslog"] = {"server": {address: {"vrf": "mgmt"} for address in management.syslog}}
+        made["syslog"] = {"server": {address: {"vrf": vrf} for address in management.syslog}}
     if management.key:
         made["aaa"] = {
             "user": {

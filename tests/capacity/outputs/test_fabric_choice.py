@@ -1,11 +1,13 @@
 """The decision record of the compute fabric: the plan's own row has the plan's counts, the others what a design by hand has."""
 
+import math
+
 import pytest
 
 from capacity.model import Plan
 from capacity.outputs.documents import fabric_choice
 from capacity.outputs.summary import fitted
-from inventory.site.sections.purchase import Purchase
+from inventory.site.sections.purchase import Price
 from tests.plans import plan_of
 
 SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
@@ -56,11 +58,35 @@ def test_a_leaf_with_fewer_ports_takes_a_part_of_a_unit() -> None:
     assert found["nvidia-sn5600-800g", "1:1"]["leaf"] == 6 * 4
 
 
-def test_what_has_no_price_is_named_and_not_counted() -> None:
+def priced(*kept: str) -> Plan:
+    """The RoCE site with the prices of these items and models (`switch nvidia-sn5600`) only."""
     plan = plan_of("b200-256-roce")
-    vars(plan)["site"] = plan.site.model_copy(update={"purchase": Purchase()})
-    row = rows(plan)["nvidia-sn5600", "1:1"]
-    assert (row["price"], row["without_price"]) == (0, "cable switch transceiver")
+    prices = tuple(p for p in plan.site.purchase.prices if p.item in kept)
+    own = [one.partition(" ")[2] for one in kept if one.startswith("switch ")]
+    prices += tuple(Price(item="switch", model=model, unit_price=50_000, source="quote") for model in own)
+    vars(plan)["site"] = plan.site.model_copy(
+        update={"purchase": plan.site.purchase.model_copy(update={"prices": prices})}
+    )
+    return plan
+
+
+def test_what_has_no_price_is_named_and_not_counted() -> None:
+    row = rows(priced("switch nvidia-sn5600"))["nvidia-sn5600", "1:1"]
+    assert (row["price"], row["without_price"]) == (10 * 50_000, "cable transceiver")
+
+
+def test_an_option_whose_switch_has_no_price_has_no_total_either() -> None:
+    plan = priced("switch nvidia-sn5600", "cable", "transceiver")
+    found = rows(plan)
+    assert math.isnan(float(str(found["nvidia-qm9700", "1:1"]["price"])))
+    assert found["nvidia-qm9700", "1:1"]["without_price"] == "switch"
+    (line,) = [
+        line for line in fabric_choice.decision(plan).splitlines() if "nvidia-qm9700" in line and "| 1:1" in line
+    ]
+    assert " - | switch |" in line
+    bare = rows(priced())["nvidia-sn5600", "1:1"]
+    assert math.isnan(float(str(bare["price"])))
+    assert bare["without_price"] == "cable switch transceiver"
 
 
 def test_the_record_says_what_the_catalogue_lacks() -> None:

@@ -198,7 +198,7 @@ def test_a_reference_with_a_line_break_stays_a_comment():
     assert site.credentials_given is not None
     snmp = site.credentials_given.snmp.model_copy(update={"auth": "env:A\nreboot", "user": "a b; reboot"})
     given = site.credentials_given.model_copy(update={"snmp": snmp})
-    lines = roce.secrets(site.model_copy(update={"credentials_given": given})).splitlines()
+    lines = roce.secrets(site.model_copy(update={"credentials_given": given}), "cumulus").splitlines()
     assert "reboot" not in lines
     assert any("username 'a b; reboot' auth-sha" in line for line in lines)
 
@@ -208,11 +208,11 @@ def test_the_password_that_the_driver_logs_in_with_is_set_from_the_environment()
     assert site.credentials_given is not None
     switch = site.credentials_given.switch.model_copy(update={"password": "vault:kv/switch#password", "ca": "ca.pem"})
     given = site.credentials_given.model_copy(update={"switch": switch})
-    text = roce.secrets(site.model_copy(update={"credentials_given": given}))
+    text = roce.secrets(site.model_copy(update={"credentials_given": given}), "cumulus")
     assert "#   SWITCH_PASSWORD  vault:kv/switch#password\n" in text
     assert 'nv set system aaa user netops password "$SWITCH_PASSWORD"\n' in text
     assert ': "${SNMP_AUTH:?}" "${SNMP_PRIV:?}" "${SWITCH_PASSWORD:?}"\n' in text
-    assert "SWITCH_PASSWORD" not in roce.secrets(site)
+    assert "SWITCH_PASSWORD" not in roce.secrets(site, "cumulus")
 
 
 def test_a_public_key_in_another_form_is_refused():

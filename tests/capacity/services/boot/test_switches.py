@@ -1,17 +1,21 @@
-"""First boot of compute switches: who gets what from the boot server, and why others get nothing."""
+"""First boot of compute and out-of-band switches: who gets what from the boot server, and why others get nothing."""
 
 import subprocess
 
 import pytest
+import yaml
 
 from capacity.build import build
 from capacity.services.boot import files, intents
 from inventory.delivered.assets import load_assets
 from inventory.paths import site_dir
 from inventory.site import load_site
+from network import oob
+from network.nos.cumulus import access
 from tests.capacity.services.boot.cases import PUBLIC_KEY
 
 MAC = "48:b0:2d:00:00:01"
+OOB_MAC = "48:b0:2d:00:00:02"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +25,7 @@ def plan(tmp_path_factory):
     (folder / "site.yaml").write_text((site_dir("b200-256-roce") / "site.yaml").read_text())
     (folder / "assets.csv").write_text(
         f"device,manufacturer,serial,uuid,mgmt_mac,guid\nrol001,NVIDIA,MT1,,{MAC},\nrol002,NVIDIA,MT2,,,\n"
+        f"oob01,NVIDIA,MT3,,{OOB_MAC},\noob02,NVIDIA,MT4,,,\n"
     )
     return build(load_site(folder / "site.yaml"))
 
@@ -40,6 +45,18 @@ def test_a_switch_with_a_known_mac_is_told_where_its_first_script_is(plan):
     (lease,) = [line for line in made["dnsmasq-management.conf"].splitlines() if MAC in line]
     assert lease.startswith(f"dhcp-host={MAC},set:rol001,")
     assert "rol002,MAC of rol002 is not known: add mgmt_mac to assets.csv" in made["nothing.csv"]
+
+
+def test_an_out_of_band_switch_is_told_the_same_way(plan):
+    made = rendered(plan)
+    text = made["http/ztp/48-b0-2d-00-00-02/startup.yaml"]
+    assert access.read(text) == oob.structured_configs(plan)["oob01"].model()
+    assert "disabled" in str(yaml.safe_load(text)[1]["set"]["system"]["aaa"]["user"]["cumulus"])
+    lines = made["dnsmasq-management.conf"].splitlines()
+    assert sum(line.startswith("dhcp-option=tag:oob01,239,") for line in lines) == 1
+    (lease,) = [line for line in lines if OOB_MAC in line]
+    assert lease.startswith(f"dhcp-host={OOB_MAC},set:oob01,")
+    assert "oob02,MAC of oob02 is not known: add mgmt_mac to assets.csv" in made["nothing.csv"]
 
 
 def test_without_a_key_no_switch_is_provisioned(plan):
