@@ -21,6 +21,10 @@ from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning, pl
 LEAST_TESTED = 0.9
 """Of a GPU's memory that the memory test must cover: 95 % of what is free, and a GPU without another user has more than 95 % free.
 Not confirmed: site choice of this program."""
+PRECISIONS = {"gpu": ("bf16", "fp16", "tf32", "fp64", "int8", "fp8"), "cpu": ("fp32", "fp64")}
+"""In what the load computes products on GPUs and on CPUs, unless the device refuses it."""
+PATTERNS = ("address", "walking ones", "walking zeros", "random")
+"""What the memory test writes and reads (S034)."""
 IDLE_PHASES = ("", "memory", "prepare", "end")
 """Phases of the load in which no products are computed: their power is not full load."""
 NVLINK_CRC_PER_S = 100.0
@@ -138,6 +142,8 @@ def _unlike(rank: Mapping[str, Any], usual: Usual) -> Iterator[str]:
         if model != rank["device"]:
             continue
         mine = rank["precisions"].get(name)
+        if mine is None and name not in rank["not_supported"]:
+            continue  # its own result lacks them
         if mine is None:
             yield f"no products in {name}, which {total} other GPUs of its model computed"
         elif 2 * count <= total and total > 1:
@@ -168,6 +174,10 @@ def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterato
             yield f"{drift:.1f} % slower in {name} at the end than at the beginning"
     if not rank["precisions"]:
         yield "computed no product"
+    elif silent := [
+        n for n in PRECISIONS["gpu" if computes else "cpu"] if n not in {*rank["precisions"], *rank["not_supported"]}
+    ]:
+        yield f"tells of no products in {', '.join(silent)}, and does not say that its device refuses them"
     if rank["wrong_words"]:
         by = ", ".join(f"{count} of {name}" for name, count in memory["patterns"].items() if count)
         first = memory["first_wrong"] or {}
@@ -175,6 +185,8 @@ def _of_rank(rank: Mapping[str, Any], limits: Limits, computes: bool) -> Iterato
         yield f"{rank['wrong_words']} words of memory came back wrong ({by}{at})"
     if not memory["sets"]:
         yield "its memory was not tested"
+    elif untested := [name for name in PATTERNS if name not in memory["patterns"]]:
+        yield f"its memory was not tested with {', '.join(untested)}"
     elif computes and memory["tested_b"] < LEAST_TESTED * memory["total_b"]:
         yield (
             f"{memory['tested_b'] / 2**30:.1f} of {memory['total_b'] / 2**30:.1f} GiB of memory tested, at least "

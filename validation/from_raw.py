@@ -16,28 +16,40 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import pandas as pd
 
 from capacity.model import Plan
 from capacity.storage.load import checkpoint_load
-from network.drivers.answers import Source
+from inventory.delivered.assets import load_assets
+from inventory.site import Site
+from network.discover import Port
+from network.drivers import answers
+from network.drivers.answers import Line, Source
 from network.drivers.errors import UnreadableAnswer, one_line
+from network.drivers.redfish import LogEntry, SystemState
+from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
-from validation import assembly, burn_in, gpu_faults, link_pairs, readings
+from network.infiniband.subnet import guid_book
+from network.infiniband.wire import FABRIC
+from validation import assembly, burn_in, gpu_faults, infiniband, link_pairs, readings
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
-from validation.facts import Facts, separation_acts
+from validation.facts import Facts, separation_acts, shapes
+from validation.facts.node_results import KeptRanks
 from validation.facts.storage import clients
-from validation.facts.storage_acts import PHASES, canaries_read, rates
+from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
-from validation.runners.burn_in import joined
+from validation.runners.burn_in import gpu_nodes, joined
+from validation.runners.reports import training_of
 from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
@@ -58,6 +70,10 @@ UNREADABLE = (
     RecursionError,
 )
 """What code that expects a sound raw output raises for one that is not."""
+
+
+Of = TypeVar("Of")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -175,17 +191,67 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)[:60]
 
 
+class _Once(Generic[Of, Made]):
+    """What a function makes of the object that it was asked about last: of a plan's frame, which no cache can hold by its value."""
+
+    def __init__(self, make: Callable[[Of], Made]) -> None:
+        self._make = make
+        self._last: tuple[Of, Made] | None = None
+
+    def __call__(self, of: Of) -> Made:
+        if self._last is None or self._last[0] is not of:
+            self._last = (of, self._make(of))
+        return self._last[1]
+
+
+def _by_switch(cables: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    compute = cables[cables["fabric"] == FABRIC]
+    ends = pd.concat([compute["a_device"], compute["b_device"]])
+    return {str(name): compute.loc[rows.unique()] for name, rows in ends.groupby(ends).groups.items()}
+
+
+_at_switches = _Once(_by_switch)
+"""By device of the compute fabric, the cables that end at it."""
+_guids = _Once[Site, dict[str, str]](lambda site: guid_book(load_assets(site)))
+"""The GUIDs of a site's asset list."""
+
+
 # ---- answers of devices ----------------------------------------------------------------------------------------------
+ENVELOPE = frozenset({"device", "channel", "data", "error"})
+"""What an answer says beside what its check adds (facts.answer.Answer.raw)."""
+
+
 @functools.lru_cache(maxsize=1)
 def _data(raw: bytes, subject: str) -> Mapping[str, Any]:
-    """The data of a device's answer (facts.answer.Answer.raw); ValueError for that of another device."""
-    answer = json.loads(raw)
+    """The data of a device's answer; ValueError for that of another device, or for none."""
+    return _answered(json.loads(raw), subject)
+
+
+def _answered(answer: Mapping[str, Any], subject: str) -> Mapping[str, Any]:
+    if lacking := ENVELOPE - set(answer):
+        raise ValueError(f"the answer has no {', '.join(sorted(lacking))}")
     if answer["device"] != subject:
         raise ValueError(f"it is the answer of {str(answer['device'])[:60]}")
-    data = answer["data"]
-    if not isinstance(data, dict):
+    if answer["error"]:
+        raise ValueError(f"it is no answer: {str(answer['error'])[:100]}")
+    if not isinstance(answer["data"], dict):
         raise TypeError("data is no object")
-    return data
+    return answer["data"]
+
+
+def _part(data: Mapping[str, Any], subject: str, name: str, shape: Any) -> Any:
+    """A part of a device's answer, read again as it was when it came: UnreadableAnswer where anything of it is missing."""
+    return answers.read(shape, data[name], Source(subject, f"read {name}"))
+
+
+@functools.lru_cache(maxsize=1)
+def _of_gpus(raw: bytes, subject: str) -> Mapping[str, Any]:
+    """What a node's answer says of its GPUs and packages."""
+    data, source = _data(raw, subject), Source(subject, "read its GPUs")
+    return {
+        "gpus": shapes.gpus_of(data["gpus"], source),
+        "packages": _part(data, subject, "packages", dict[Line, Line]),
+    }
 
 
 def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, Any]]:
@@ -195,7 +261,8 @@ def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, A
     while at < len(text):
         answer, at = decoder.raw_decode(text, at)
         at += text[at : at + 1] == "\n"
-        found[answer["device"]] = answer["data"]
+        name = answer["device"]
+        found[name] = shapes.data_of("pdus", name, _answered(answer, name))
     wanted = set(plan.circuits.loc[plan.circuits["rack"] == rack, "pdu"])
     if set(found) != wanted:
         raise ValueError(f"it has answers of {', '.join(sorted(map(str, found)))[:100]}, the plan has {sorted(wanted)}")
@@ -203,7 +270,7 @@ def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, A
 
 
 def _crossed(raw: bytes, subject: str, plan: Plan) -> Again:
-    pings = _data(raw, subject)["pings"]
+    pings = _part(_data(raw, subject), subject, "pings", list[shapes.Ping])
     return Again(readings.crossed_b(pings), readings.pings_missing(plan, subject, pings))
 
 
@@ -211,16 +278,18 @@ def _mtu(raw: bytes, subject: str, plan: Plan) -> Again:
     """The smallest MTU of the in-band ports that the plan cables."""
     data, cables = _data(raw, subject), plan.cables[plan.cables["fabric"] == "inband"]
     ports = [*cables.loc[cables["a_device"] == subject, "a_port"], *cables.loc[cables["b_device"] == subject, "b_port"]]
-    seen = data["ports"] if "ports" in data else data["links"]
-    return Again(readings.smallest_mtu(seen, ports))
+    of_a_switch = "ports" in data
+    name, shape = ("ports", dict[Line, shapes.SwitchPort]) if of_a_switch else ("links", dict[Line, shapes.Link])
+    return Again(readings.smallest_mtu(_part(data, subject, name, shape), ports))
 
 
 def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(readings.offset_ms(_data(raw, subject)["chrony"]["offset_s"]))
+    chrony = _part(_data(raw, subject), subject, "chrony", shapes.Chrony)
+    return Again(readings.offset_ms(chrony["offset_s"]))
 
 
 def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:
-    amps = [phase["amps"] for phase in _data(raw, subject)["phases"]]
+    amps = [phase["amps"] for phase in shapes.data_of("pdus", subject, _data(raw, subject))["phases"]]
     value = {"imbalance_pct": readings.imbalance_pct(amps, readings.half_line_a(plan.site))}
     return Again(value, readings.phases_missing(plan, subject, len(amps)))
 
@@ -236,14 +305,16 @@ def _share(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _energy(raw: bytes, subject: str, plan: Plan) -> Again:
     pdus = _rack_pdus(raw, subject, plan)
+    unread = [fault for name, data in pdus.items() for fault in readings.outlets_missing(plan, name, data["outlets"])]
+    unread += [f"0 W at {name} is no reading" for name, data in pdus.items() if not data["power_w"]]
     whole_w = sum(data["power_w"] for data in pdus.values())
     outlets_w = sum(outlet["watts"] for data in pdus.values() for outlet in data["outlets"])
     value = {"pdus_w": round(whole_w, 1), "outlets_w": round(outlets_w, 1)}
-    return Again({**value, "apart_pct": readings.apart_pct(whole_w, outlets_w)})
+    return Again({**value, "apart_pct": readings.apart_pct(whole_w, outlets_w)}, unread)
 
 
 def _supplies(raw: bytes, subject: str, plan: Plan) -> Again:
-    supplies = _data(raw, subject)["power_supplies"]
+    supplies = _part(_data(raw, subject), subject, "power_supplies", PowerSupplies)
     row = plan.devices[plan.devices["name"] == subject].iloc[0]
     psu = plan.catalog.device(str(row["model"])).bringup.psu
     faults = readings.supply_faults(
@@ -259,9 +330,10 @@ def _supplies(raw: bytes, subject: str, plan: Plan) -> Again:
 def _version(raw: bytes, subject: str, plan: Plan) -> Again:
     said, compute = _data(raw, subject), plan.site.fabric.nos
     if "sys_descr" in said and compute:  # the answer of a compute switch's SNMP agent
-        seen, pin = software(compute, said["sys_descr"]), plan.site.versions.get(compute)
+        agent = shapes.data_of("agents", subject, said)
+        seen, pin = software(compute, agent["sys_descr"]), plan.site.versions.get(compute)
     else:
-        seen, pin = said["version"], plan.site.versions.get(plan.site.inband.nos)
+        seen, pin = _part(said, subject, "version", Line), plan.site.versions.get(plan.site.inband.nos)
     return Again(seen, [] if seen == pin else [f"runs {seen}, pinned {pin}"])
 
 
@@ -271,18 +343,20 @@ def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
     """
     fabrics = dict(zip(plan.devices["name"], plan.devices["fabric"], strict=True))
     if fabrics.get(subject) != "compute" or plan.site.fabric.kind != "ib":
-        lldp, unjudged = _data(raw, subject)["lldp"], json.loads(raw)["not_judged"]
+        lldp = _part(_data(raw, subject), subject, "lldp", dict[Line, Port])
+        unjudged = json.loads(raw)["not_judged"]
         faults = readings.neighbour_faults(plan, subject, lldp, unjudged)
         value = {"neighbours": lldp, "not_judged": unjudged}
         return Again(value, [f"{one.id} {one.subject}: {one.message}" for one in faults])
-    part = json.loads(raw)
-    if not part["node"]:
-        raise ValueError(f"{subject} is not in the subnet")
-    return Again({"links": [row[1:] for row in part["links"] if row[0] == part["node"][0]]})
+    cables = _at_switches(plan.cables).get(subject, plan.cables[:0])
+    links, faults = infiniband.links_of_part(plan, subject, cables, _guids(plan.site), raw)
+    return Again({"links": links}, [f"{one.id} {one.subject}: {one.message}" for one in faults])
 
 
 def _storage_links(raw: bytes, subject: str, plan: Plan) -> Again:
-    data = _data(raw, subject)
+    said = _data(raw, subject)
+    links = _part(said, subject, "links", dict[Line, shapes.Link])
+    data = {"storage": shapes.storage_of(said["storage"], Source(subject, "read storage")), "links": links}
     server = data["storage"].get("server", {})
     value = {"listening": server.get("listening"), "clients": server.get("clients")}
     return Again(value, link_faults(plan, subject, data))
@@ -292,14 +366,16 @@ def _gpus(judge: Callable[[Plan, str, Mapping[str, Any]], gpu_faults.Found]) -> 
     """What a step says of a node's GPUs, judged again from all that the node said."""
 
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        found = judge(plan, subject, _data(raw, subject))
+        found = judge(plan, subject, _of_gpus(raw, subject))
         return Again(found.value, found.problems)
 
     return again
 
 
 def _self_test(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(*readings.self_test(_data(raw, subject)))
+    data = _data(raw, subject)
+    state = _part(data, subject, "state", SystemState)
+    return Again(*readings.self_test({"state": state, "event_log": _part(data, subject, "event_log", list[LogEntry])}))
 
 
 def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
@@ -320,7 +396,9 @@ def _pairs(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _air(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(*assembly.air(_data(raw, subject)))
+    data = _data(raw, subject)
+    supplies, thermal = _part(data, subject, "power_supplies", PowerSupplies), _part(data, subject, "thermal", Thermal)
+    return Again(*assembly.air({"power_supplies": supplies, "thermal": thermal}))
 
 
 # ---- jobs and runs ---------------------------------------------------------------------------------------------------
@@ -372,7 +450,7 @@ def _side_by_side(raw: bytes) -> Mapping[str, str]:
 
 def _absent(texts: Mapping[str, str], plan: Plan) -> list[str]:
     """The GPU nodes of the plan that have no part, as a fault."""
-    absent = sorted(set(plan.devices.loc[plan.devices["role"] == "gpu", "name"]) - set(texts))
+    absent = sorted(set(gpu_nodes(plan)) - set(texts))
     return [f"not in the job: {', '.join(absent)}"] if absent else []
 
 
@@ -388,10 +466,11 @@ def _canaries(raw: bytes, subject: str, plan: Plan) -> Again:
     texts = _side_by_side(raw)
     if set(texts) != {subject}:
         raise ValueError(f"it is what {', '.join(sorted(texts))[:100]} read")
-    read = canaries_read(texts[subject].encode(), subject)
+    read, wanted = canaries_read(texts[subject].encode(), subject), read_by(clients(plan), subject)
     faults = [f"canary of {name}: {what}" for name, what in read.items() if what]
-    strangers = sorted(set(read) - (set(clients(plan)) - {subject}))
+    strangers, unread = sorted(set(read) - set(wanted)), [name for name in wanted if name not in read]
     faults += [f"{', '.join(strangers)} has no canary for {subject}"] if strangers else []
+    faults += [f"canary of {', '.join(unread[:MOST_NAMED])}: nothing was read"] if unread else []
     return Again({"canaries": len(read)}, faults if read else ["no other node's canary was read"])
 
 
@@ -407,29 +486,39 @@ def _separated(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(separation_acts.counted(plan, planned), [*absent, *found])
 
 
-def _ranks(texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What the ranks of a sweep measured, from the parts of their nodes."""
-    return sweeps.ranks_of({node: json.loads(text)["ranks"] for node, text in texts.items()})
-
-
-def _beside(texts: Mapping[str, str]) -> dict[str, str]:
-    """What nodes kept beside the files of their ranks: of a sweep the output of nccl-tests."""
-    return {node: str(json.loads(text)["samples"]) for node, text in texts.items()}
+def _kept(texts: Mapping[str, str]) -> dict[str, Any]:
+    """By node what it keeps of a job: the files of its ranks, and what lies beside them."""
+    found = {}
+    for node, text in texts.items():
+        source = Source(node, "read what it keeps of a job")
+        found[node] = answers.read(KeptRanks, answers.load(text, source), source)
+    return found
 
 
 def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
     """The whole sweep joined again. Faults: GPU nodes without a part, ranks that are not as planned, wrong results, bandwidths that
     NICs and NVLink of plan and catalogue do not allow, or of which they allow much more."""
     texts = _side_by_side(raw)
-    report = sweeps.joined(_ranks(texts), Source(subject, "join what the ranks of the collectives measured"))
+    kept = _kept(texts)
+    ranks = sweeps.ranks_of({node: one["ranks"] for node, one in kept.items()})
+    report = sweeps.joined(ranks, Source(subject, "join what the ranks of the collectives measured"))
     workload, each = workload_of(plan), tuple(map(Rank.of, report["ranks"]))
     links = links_of(plan) if workload.computes_on == "gpu" else None
     least = plan.site.limits.get("collectives_busbw_pct")
+    samples = {node: one["samples"] for node, one in kept.items()}
     faults = [
         *_absent(texts, plan),
-        *workload.mismatches(len(texts), Ran(report["device"], report["backend"], len(each), each), "nccl"),
+        *workload.mismatches(len(gpu_nodes(plan)), Ran(report["device"], report["backend"], len(each), each), "nccl"),
+        *sweeps.unlike(sweeps.wanted_of(plan), ranks, gpu_nodes(plan)),
         *bandwidth_problems(links, each, report["rows"], Facts(), float(least.value) if least else None),
-        *(compared(nvidias.printed(_beside(texts)))[0] if links else []),
+        *(compared(nvidias.printed(samples))[0] if links else []),
+        *(
+            [
+                f"{rank['host']}: NCCL does not say over what it connected"
+                for rank in ranks
+                if links and not rank["transports"]
+            ]
+        ),
     ]
     value = {key: report[key] for key in ("world_size", "backend", "device", "rows")}
     return Again({**value, "all_reduce_mb_s": readings.all_reduce_mb_s(report["rows"])}, faults)
@@ -437,56 +526,88 @@ def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _nvlink(raw: bytes, subject: str, plan: Plan) -> Again:
     """The NCCL of one node by itself, from its own part."""
-    told = sweeps.of_one_node(_ranks({subject: raw.decode()}), subject, Source(subject, "read its collectives"))
+    ranks = sweeps.ranks_of({subject: _kept({subject: raw.decode()})[subject]["ranks"]})
+    told = sweeps.of_one_node(ranks, subject, Source(subject, "read its collectives"))
     least_pct = float(plan.site.limits["collectives_busbw_pct"].value)
     found, least = of_node(links_of(plan), told, workload_of(plan).ranks_per_node, least_pct)
     value = {"busbw_gb_s": told["busbw_mb_s"] / 1e3, "transports": told["transports"]}
-    return Again(value, found, None if least is None else round(least, 3))
+    silent = [
+        f"NCCL of rank {rank['rank']} does not say over what it connected" for rank in ranks if not rank["transports"]
+    ]
+    faults = [*sweeps.unlike(sweeps.wanted_of(plan), ranks, [subject]), *found, *silent]
+    return Again(value, faults, None if least is None else round(least, 3))
 
 
 @functools.lru_cache(maxsize=1)
 def _recording(raw: bytes) -> Recording:
-    return Recording.from_json(raw)
+    """A recording of a training; UnreadableAnswer where anything is missing that a run writes."""
+    said = json.loads(raw)
+    training_of(said, Source("the training", "read its recording"))
+    return Recording(**said)
 
 
-def _metrics(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(story.metrics_pct(_recording(raw), "undisturbed"))
+Told = Callable[[Recording, Plan], tuple[Any, Sequence[str]]]
+"""What a recording tells for an item: the value, and what is wrong."""
 
 
-def _delays(raw: bytes, subject: str, plan: Plan) -> Again:
-    seen = story.delay_seen_pct(_recording(raw), "undisturbed")
-    return Again({str(rank): {"delay_seen_pct": share} for rank, share in seen.items()})
+def _training(item: str, told: Told) -> Callable[[bytes, str, Plan], Again]:
+    """What an item says of a training, where its runs are those of the plan and all of their ranks wrote all that they have to."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        recording = _recording(raw)
+        if missing := story.unplanned(plan, recording, item):
+            return Again({}, missing)
+        return Again(*told(recording, plan))
+
+    return again
 
 
-def _stragglers(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = _recording(raw)
+def _metrics(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    return story.metrics_pct(recording, "undisturbed"), ()
+
+
+def _delays(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    seen = story.delay_seen_pct(recording, "undisturbed")
+    return {str(rank): {"delay_seen_pct": share} for rank, share in seen.items()}, ()
+
+
+def _stragglers(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
     named, slow = story.stragglers(recording, "undisturbed"), recording.settings["slow"]
     right = named.get("-".join(map(str, slow["steps"]))) == slow["rank"]
-    return Again(named, [] if right else [f"rank {slow['rank']} was slowed, named are {named or 'nobody'}"])
+    return named, [] if right else [f"rank {slow['rank']} was slowed, named are {named or 'nobody'}"]
 
 
-def _series(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = _recording(raw)
-    return Again({"runs": sorted(recording.metrics)}, story.series_faults(recording))
+def _series(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    faults = [*story.series_faults(recording), *story.silent_detectors(recording)]
+    return {"runs": sorted(recording.metrics)}, faults
 
 
-def _checkpoints(raw: bytes, subject: str, plan: Plan) -> Again:
-    found = story.checkpoints(_recording(raw))
-    return Again(found, [f"{found['failed']} checkpoints failed"] if found["failed"] else [])
+def _checkpoints(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    found = story.checkpoints(recording)
+    return found, [f"{found['failed']} checkpoints failed"] if found["failed"] else []
 
 
-def _scales(raw: bytes, subject: str, plan: Plan) -> Again:
-    one, many = story.scales(_recording(raw))
-    return Again({"scales": [one, many], "efficiency": story.efficiency(one, many)})
+def _scales(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    one, many = story.scales(recording)
+    return {"scales": [one, many], "efficiency": story.efficiency(one, many)}, ()
 
 
-def _recovery(raw: bytes, subject: str, plan: Plan) -> Again:
-    recording = _recording(raw)
+def _recovery(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
     told = story.tell(recording)
     value = {"stages": told.stages, "lost_steps": told.lost_steps, "finals": told.finals}
-    return Again({**value, "alone_off_pct": story.alone_off_pct(recording)}, story.differences(recording))
+    return {**value, "alone_off_pct": story.alone_off_pct(recording)}, story.unrecovered(plan, recording, told)
 
 
+OF_TRAINING: Mapping[str, Told] = {
+    "S176.measured": _metrics,
+    "S177.observed": _series,
+    "S179.measured": _delays,
+    "S179.observed": _stragglers,
+    "S181.measured": _checkpoints,
+    "S186.measured": _scales,
+    "S188.measured": _recovery,
+}
+"""By item about a training, what its recording tells."""
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,
@@ -517,13 +638,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S160.measured": _preempted,
     "S170.observed": _pairs,
     "S171.observed": _energy,
-    "S176.measured": _metrics,
-    "S177.observed": _series,
-    "S179.measured": _delays,
-    "S179.observed": _stragglers,
-    "S181.measured": _checkpoints,
-    "S186.measured": _scales,
-    "S188.measured": _recovery,
+    **{item: _training(item, told) for item, told in OF_TRAINING.items()},
 }
 """By item, how its value is computed from the raw output of its check, with the functions that the check uses."""
 

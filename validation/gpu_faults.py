@@ -145,6 +145,7 @@ def cuda(plan: Plan, node: str, data: Data) -> Found:
     problems += [str(one) for one in known.contradictions({**plan.site.versions, "driver": reading["driver"]})]
     for toolkit in reading["cuda_toolkits"].values():
         problems += [str(one) for one in known.contradictions({"driver": reading["driver"], "cuda": toolkit})]
+    problems += [] if reading["cuda_toolkits"] else ["no CUDA toolkit is installed"]
     framework = reading["framework_cuda"]
     if framework and not known.runs_framework(reading["driver"], framework):
         problems.append(f"PyTorch is built for CUDA {framework}, which driver {reading['driver']} does not run")

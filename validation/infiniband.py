@@ -2,16 +2,21 @@
 one device. Pure."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+from typing_extensions import TypedDict
 
 from capacity.model import Plan
 from inventory.findings import Finding
+from network.drivers import answers
+from network.drivers.answers import Line, Source
 from network.infiniband import compare, parse
 from network.infiniband.wire import FABRIC, on_the_wire
 from validation.facts.answer import Answer, Facts
+from validation.facts.shapes import LinkRow, NodeRow
 
 NOT_DIAGNOSED: Mapping[str, Any] = {"error": "these facts have nothing of ibdiagnet: they are older"}
 """Of a host's answer, where it has no part `diagnosed`."""
@@ -126,3 +131,68 @@ def part_of(view: Answer, names: Collection[str], places: Collection[str]) -> by
         for name in names
     }
     return json.dumps({"host": view.device, **cut}, sort_keys=True, indent=1).encode()
+
+
+# ---- one switch ---------------------------------------------------------------------------------------------------------
+def node_of(view: Answer, guid: str) -> tuple[str, str, str, str, int] | None:
+    """(key, GUID, kind, label, LID) of the discovered node with this GUID."""
+    return next((tuple(row) for row in view.data["nodes"] if row[1] == guid), None)
+
+
+def of_switch(subject: str, cabling: Sequence[Finding]) -> list[Finding]:
+    """Those findings about the fabric's cables that are about one switch, without those for information."""
+    about = [f for f in cabling if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
+    return [f for f in about if f.severity != "info"]
+
+
+def own_part(view: Answer, guid: str) -> bytes:
+    """What the view says of one switch, as raw output: a whole fabric for each of 640 switches would be gigabytes."""
+    key = (node_of(view, guid) or ("",))[0]
+    links = [row for row in view.data["links"] if row[0] == key]
+    far = {row[2] for row in links}
+    part = {
+        "host": view.device,
+        "node": node_of(view, guid),
+        "links": links,
+        "far": [row for row in view.data["nodes"] if row[0] in far],
+        **{
+            kind: {port: table for port, table in view.data[kind].items() if port.startswith(f"{guid}/")}
+            for kind in ("lanes", "arbitration", "errors")
+        },
+    }
+    return json.dumps(part, sort_keys=True, indent=1).encode()
+
+
+class Part(TypedDict):
+    """What `own_part` keeps of a switch: its own node, its links and the nodes at their far ends."""
+
+    host: Line
+    node: NodeRow
+    links: list[LinkRow]
+    far: list[NodeRow]
+    lanes: dict[Line, Any]
+    arbitration: dict[Line, Any]
+    errors: dict[Line, Any]
+
+
+def links_of_part(
+    plan: Plan, switch: str, cables: pd.DataFrame, guids: Mapping[str, str], raw: bytes
+) -> tuple[list[list[Any]], list[Finding]]:
+    """(its links without its own key, what of them is not as planned) of a switch, from its part of the subnet.
+
+    cables: those of the plan that end at it. UnreadableAnswer for what is no such part, ValueError for that of another switch.
+    """
+    source = Source(switch, "read its part of the subnet")
+    part: Any = answers.read(Part, answers.load(raw, source), source)
+    key, guid = part["node"][:2]
+    if guid != guids.get(switch, guid) or any(row[0] != key for row in part["links"]):
+        raise ValueError(f"it is the part of {guid}, {switch} is {guids.get(switch)}")
+    if part["host"] not in set(plan.devices["name"]):
+        raise ValueError(f"{part['host'][:60]} looked at the subnet, and the plan has no such device")
+    ends = {switch, *cables["a_device"], *cables["b_device"]}
+    back = [[row[2], row[3], row[0], row[1], row[4]] for row in part["links"]]
+    nodes = pd.DataFrame([part["node"], *part["far"]], columns=list(parse.NODE_COLUMNS))
+    links = pd.DataFrame([*part["links"], *back], columns=list(parse.LINK_COLUMNS))
+    own = replace(plan, cables=cables, devices=plan.devices[plan.devices["name"].isin(ends)])
+    found = compare.topology(own, parse.Discovery(nodes, links, {}), guids)
+    return [row[1:] for row in part["links"]], of_switch(switch, found)

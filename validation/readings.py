@@ -63,6 +63,19 @@ def phases_missing(plan: Plan, pdu: str, read: int) -> list[str]:
     return [f"{read} of {wanted} phases were read" for wanted in planned.unique() if read != wanted]
 
 
+def outlets_missing(plan: Plan, pdu: str, outlets: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is wrong where an outlet of a rack PDU that the plan uses was not read."""
+    read = [int(outlet["number"]) for outlet in outlets]
+    used = plan.outlets.loc[(plan.outlets["pdu"] == pdu) & (plan.outlets["device"] != ""), "outlet"]
+    lost = sorted({*used.astype(int)} - set(read))
+    twice = len(read) - len(set(read))
+    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    return [
+        *([f"{pdu}: no reading of outlet {', '.join(map(str, lost[:MOST_NAMED]))}{more}"] if lost else []),
+        *([f"{pdu}: {twice} outlets were read twice"] if twice else []),
+    ]
+
+
 def imbalance_pct(amps: Sequence[float], half_a: float) -> float:
     """By how much lines differ, percent of their mean, but of at least `half_a` (phase_balance.representative_pct).
 

@@ -7,16 +7,22 @@ what happened before it is negative.
 import json
 import math
 import statistics
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from validation.runners.slurm import Ran, Rank
-from validation.runners.training import Recording, events_of
+from capacity.model import Plan
+from validation.check import site_limit
+from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.training import SCHEMA_VERSION as RECORDED
+from validation.runners.training import Recording, events_of, settings_of
 
 SCHEMA_VERSION = 1
 STRAGGLER = 1.5
 """A rank is called a straggler when its median compute time is so many times that of the median rank."""
+SHOWN = 5
+"""Ranks that a sentence names."""
 WINDOW = 10
 """Steps over which the ranks' compute times are compared."""
 PARTS = ("data_s", "compute_s", "communication_s", "checkpoint_stall_s")
@@ -121,6 +127,134 @@ def _attempts(run: str, written: Sequence[Event]) -> dict[tuple[str, str, int], 
 def host_of(written: Sequence[Event]) -> str:
     """The node on which an attempt of a rank says that it ran; '' where it does not say it."""
     return next((str(event["host"]) for event in written if event["event"] == "start"), "")
+
+
+# ---- as planned ------------------------------------------------------------------------------------------------------
+RUN_OF: Mapping[str, tuple[str, ...]] = {
+    "S176.measured": ("undisturbed",),
+    "S177.observed": ("alone", "undisturbed"),
+    "S179.measured": ("undisturbed",),
+    "S179.observed": ("undisturbed",),
+    "S181.measured": ("undisturbed",),
+    "S181.computed": ("undisturbed",),
+    "S186.measured": ("alone", "undisturbed"),
+    "S188.measured": ("alone", "interrupted", "undisturbed"),
+}
+"""By item, the runs that it is about. What else a recording has of S177 and S181 is judged too."""
+OF_EVERY_RUN = frozenset({"S177.observed", "S181.measured"})
+
+
+def unplanned(plan: Plan, recording: Recording, item: str) -> list[str]:
+    """In what a recording is not of the planned runs, or lacks what their ranks have to have written, for an item.
+
+    GPU servers, their number and the ranks of each come from plan and site, steps and the delayed rank from the program that ran
+    them: what a recording says of itself only has to agree.
+    """
+    gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    workload, nodes = workload_of(plan), int(site_limit(plan.site, "training_nodes").value)
+    found = [
+        f"the recording has {what} {seen}, planned {wanted}"
+        for what, seen, wanted in (
+            ("schema version", recording.schema_version, RECORDED),
+            ("GPU servers", recording.gpu_nodes, gpu),
+            ("ranks on a server", recording.processes_per_node, workload.ranks_per_node),
+            ("settings", recording.settings, settings_of(nodes)),
+        )
+        if seen != wanted
+    ]
+    if found:
+        return found
+    more = {*recording.jobs, *recording.metrics} if item in OF_EVERY_RUN else ()
+    for run in sorted({*RUN_OF[item], *more}):
+        on = 1 if run == "alone" else nodes
+        found += [f"run {run}: {text}" for text in _unlike_plan(recording, run, on * workload.ranks_per_node, gpu)]
+        attempts = ran(recording, run)
+        for one in attempts:
+            cut_short = one is not attempts[-1]
+            found += [f"run {run}: {text}" for text in workload.mismatches(on, one, "nccl", cut_short=cut_short)]
+    return [*found, *(_unlike_outage(recording) if "interrupted" in RUN_OF[item] else ())]
+
+
+def _unlike_plan(recording: Recording, run: str, world: int, gpu: Sequence[str]) -> Iterator[str]:
+    """What a run of so many ranks did not write, and where it ran otherwise than planned."""
+    job = recording.jobs.get(run, {})
+    if job.get("state") != "COMPLETED":
+        yield f"its job ended {job.get('state', 'and nobody saw how')}"
+    written = recording.metrics.get(run, {})
+    if missing := [str(rank) for rank in range(world) if not written.get(str(rank))]:
+        yield f"{len(missing)} of {world} ranks wrote nothing: {', '.join(missing[:SHOWN])}"
+        return
+    if strangers := sorted(set(written) - {str(rank) for rank in range(world)}):
+        yield f"rank {strangers[0]} of {world} ranks"
+    attempts = sorted({event["attempt"] for told in written.values() for event in told})
+    for attempt in attempts:
+        lost = recording.outage.get("victim", "") if attempt != attempts[-1] else ""
+        after = [at for at in attempts if at > attempt]
+        yield from _unlike_attempt(recording, run, attempt, world, lost, after[0] if after else None)
+    hosts = sorted({str(start["host"]) for start in _starts(recording, run, attempts[-1])})
+    if hosts != sorted(job.get("nodes", ())) or not set(hosts) <= set(gpu):
+        yield f"its ranks were on {', '.join(hosts)}, its job on {', '.join(job.get('nodes', ())) or 'no node'}"
+
+
+def _unlike_outage(recording: Recording) -> Iterator[str]:
+    """Where the node that lost its power is not one that the first attempt ran on and the last one did without."""
+    outage, attempts = recording.outage, sorted({e["attempt"] for e in events(recording, "interrupted", "start")})
+    if not outage or not attempts:
+        return
+    before, after = (_hosts(recording, attempt) for attempt in (attempts[0], attempts[-1]))
+    victim = outage["victim"]
+    if sorted(outage["nodes"]) != before or victim not in before or victim in after:
+        on = (
+            f"the job was on {', '.join(outage['nodes'])}, its ranks on {', '.join(before)} and then {', '.join(after)}"
+        )
+        yield f"run interrupted: {victim} lost its power, {on}"
+
+
+def _starts(recording: Recording, run: str, attempt: int) -> list[Event]:
+    return [one for rank in ranks(recording, run) for one in events(recording, run, "start", rank, attempt)]
+
+
+def _unlike_attempt(
+    recording: Recording, run: str, attempt: int, world: int, lost: str, then: int | None
+) -> Iterator[str]:
+    """What the ranks of an attempt did not write. lost: the node that it lost, '' for the last attempt, which came to its end.
+    then: the attempt after it."""
+    settings, starts = recording.settings, _starts(recording, run, attempt)
+    hosts = [str(one["host"]) for one in sorted(starts, key=lambda one: int(one["rank"]))]
+    alive = [int(one["rank"]) for one in starts if one["host"] != lost]
+    told = sum(host == lost for host in starts[0]["hosts"]) if starts and lost else 0
+    if len(set(alive)) != len(alive) or len(alive) != world - told:
+        yield f"attempt {attempt}: {len(alive)} ranks say that they started, expected {world - told}"
+        return
+    per_node = recording.processes_per_node
+    if uneven := [f"{count} on {host}" for host, count in Counter(hosts).items() if host != lost and count != per_node]:
+        yield f"attempt {attempt}: {', '.join(uneven)} ranks, planned {per_node} on each"
+    for one in starts:
+        if one["world_size"] != world or (len(hosts) == world and list(one["hosts"]) != hosts):
+            yield f"attempt {attempt}: rank {one['rank']} saw {one['world_size']} ranks on {', '.join(one['hosts'])}"
+    resumed = {int(e["step"]) for rank in alive for e in events(recording, run, "resume", rank, attempt)}
+    if len(resumed) != 1 or any(len(events(recording, run, "resume", rank, attempt)) != 1 for rank in alive):
+        yield f"attempt {attempt}: its ranks do not say from which one step they went on"
+        return
+    first, last = resumed.pop() + 1, int(settings["steps"])
+    if lost:  # where the power went nobody can say: one step more or less
+        done = {rank: [e["step"] for e in events(recording, run, "step", rank, attempt)] for rank in alive}
+        last = max((max(steps, default=0) for steps in done.values()), default=0) - 1
+    for rank in alive:
+        steps = [e["step"] for e in events(recording, run, "step", rank, attempt)]
+        if steps[: max(0, last + 1 - first)] != list(range(first, last + 1)) or (
+            not lost and len(steps) != last + 1 - first
+        ):
+            yield f"attempt {attempt}: rank {rank} did not write steps {first} to {last} one by one"
+        if not lost and len(events(recording, run, "end", rank, attempt)) != 1:
+            yield f"attempt {attempt}: rank {rank} did not write its end"
+    if lost and then is not None:  # it wrote the checkpoint that the next attempt went on from
+        last = max((int(e["step"]) for e in events(recording, run, "resume", 0, then)), default=0)
+    every = int(settings["checkpoint_every"])
+    due = [step for step in range(first, last + 1) if step % every == 0 or step == settings["steps"]]
+    kept = [e["step"] for e in events(recording, run, "checkpoint", 0, attempt)]
+    if 0 in alive and kept[: len(due)] != due:
+        yield f"attempt {attempt}: checkpoints of steps {kept}, expected {due}"
 
 
 # ---- comparison ------------------------------------------------------------------------------------------------------
@@ -334,6 +468,44 @@ def _lanes(
 
 
 # ---- measurements ----------------------------------------------------------------------------------------------------
+DETECTORS = frozenset({"not finite", "diverged"})
+"""What each attempt proves before it trains: that a loss that is no number and one that climbs are named."""
+
+
+def silent_detectors(recording: Recording) -> list[str]:
+    """Jobs of which an attempt did not prove its detectors, as a sentence."""
+    starts = [
+        e
+        for run in sorted(recording.metrics)
+        for rank in ranks(recording, run)
+        for e in events(recording, run, "start", rank)
+    ]
+    jobs = sorted({str(start["job"]) for start in starts if set(start["detectors"]) != DETECTORS})
+    return [f"detectors silent in jobs {', '.join(jobs)}"] if jobs else []
+
+
+def unrecovered(plan: Plan, recording: Recording, told: Story) -> list[str]:
+    """In what the run that lost a node did not recover as it has to (S188)."""
+    recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
+    allowed, off_pct = int(recording.settings["checkpoint_every"]) * 2, alone_off_pct(recording)
+    return [
+        *differences(recording),
+        *([f"resumed after {told.recovery_s:.0f} s"] if told.recovery_s > float(recovery.value) else []),
+        *([] if told.resumed_step else ["started from the beginning"]),
+        *(
+            [f"{told.lost_steps} steps lost, two checkpoint intervals are {allowed}"]
+            if told.lost_steps > allowed
+            else []
+        ),
+        *(
+            [f"on one node the loss differs by {off_pct:.2f} %, more than {tolerance}"]
+            if off_pct > float(tolerance.value)
+            else []
+        ),
+        *recording.problems,
+    ]
+
+
 def split(recording: Recording, run: str, steps: Container[int] | None = None) -> dict[int, dict[str, float]]:
     """Median seconds of each part of a step, and of the step, by rank."""
     parts: dict[int, dict[str, float]] = {}

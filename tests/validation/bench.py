@@ -16,8 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
 from capacity.model import Plan
+from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.site import Site
+from network.infiniband.subnet import guid_book
 from tests.plans import plan_of
 from tests.validation import modelled_links, recordings
 from validation import freeze
@@ -26,14 +28,18 @@ from validation.evidence.channels import NAMESPACE, Ledger, challenge
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
 from validation.evidence.store import Statement
-from validation.facts import separation_acts
+from validation.facts import Facts, separation_acts
+from validation.facts.answer import answer_from
 from validation.facts.node_results import side_by_side
-from validation.facts.storage_acts import canary_sha256
+from validation.facts.storage import clients
+from validation.facts.storage_acts import canary_sha256, read_by
 from validation.forms import fields, rows
 from validation.freeze import Frozen
-from validation.from_raw import FROM_RAW, OF_GPUS, Again, computed
+from validation.from_raw import FROM_RAW, Again, computed
+from validation.infiniband import best_view, own_part
 from validation.readings import adapter_cables, pinged
 from validation.register import Item, Register, site_value
+from validation.runners.collectives import rows_wanted
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 from validation.storage import inband_ports
@@ -260,28 +266,39 @@ def answer(data: Mapping[str, Any], device: str = "gpu001") -> bytes:
     return json.dumps(said, sort_keys=True, indent=1).encode()
 
 
-def swept(nodes: Sequence[str], per_node: int = 1, time_us: float = 500.0) -> dict[str, list[str]]:
-    """By node, what each of its ranks keeps of a collectives sweep: an all-reduce of 1 MiB over all, and one over the node."""
-    world, row = len(nodes) * per_node, {"type": "float32", "operation": "all_reduce", "size_b": 1 << 20}
+def swept(
+    nodes: Sequence[str],
+    per_node: int = 1,
+    time_us: float = 500.0,
+    device: str = "cpu",
+    only: Mapping[str, Any] | None = None,
+    largest_b: int = 8 * 10**9,
+) -> dict[str, list[str]]:
+    """By node, what each of its ranks keeps of a collectives sweep up to the largest size, or of one row: over all ranks, and over
+    those of the node."""
+    sizes = [*(size for n in range(9) if (size := 8 * 16**n) < largest_b), largest_b]
+    world, gpu = len(nodes) * per_node, device != "cpu"
     found: dict[str, list[str]] = {}
     for number in range(world):
         node = nodes[number // per_node]
-        spans = [("whole", "whole", world, number == 0)]
-        spans += [("node", node, per_node, number % per_node == 0)] if per_node > 1 else []
+        spans = [("whole", "whole", world, number == 0)] if world > 1 else []
+        if per_node > 1 and len(nodes) > 1:
+            spans += [("node", node, per_node, number % per_node == 0)]
+        rows = {size: [dict(only)] if only else rows_wanted(sizes, size) for _, _, size, _ in spans}
         rank = {
             "schema_version": 3,
             "rank": number,
             "host": node,
-            "device": "cpu",
-            "uuid": "",
-            "backend": "gloo",
+            "device": device,
+            "uuid": f"GPU-{number}" if gpu else "",
+            "backend": "nccl" if gpu else "gloo",
             "torch": "2.5",
             "world_size": world,
-            "iterations": 3,
+            "iterations": 20 if gpu else 3,
             "transports": {"P2P": 4},
             "spans": [
-                {"span": span, "group": group, "size": size, "time_us": [time_us], "wrong": []}
-                | ({"rows": [row]} if leads else {})
+                {"span": span, "group": group, "size": size, "time_us": [time_us] * len(rows[size]), "wrong": []}
+                | ({"rows": rows[size]} if leads else {})
                 for span, group, size, leads in spans
             ],
         }
@@ -335,18 +352,21 @@ def probed(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 @functools.cache
-def raw_of(item: str, subject: str) -> bytes:
-    """A sound raw output of a check on the lab, from which the gate computes the value again."""
+def raw_of(item: str, subject: str, largest_b: int = 8 * 10**9) -> bytes:
+    """A sound raw output of a check on the lab, from which the gate computes the value again. largest_b: the largest message of a
+    sweep of collectives."""
     plan = plan_of("lab")
     if item in TRAINED:
         return recordings.made().as_json()
     gpus = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
     in_subnet = plan.devices.loc[plan.devices["fabric"] == "compute", "name"]
     if item == "S062.measured" and subject in {*in_subnet, *IN_THE_SUBNET}:
-        rows = [["S-1", "1", "4x", "HDR", "H-1", "1"], ["S-1", "2", "4x", "HDR", "S-2", "5"]]
-        return json.dumps({"host": "gpu001", "node": ["S-1", "switch"], "links": rows, "lanes": {}}).encode()
+        subnets = {name: answer_from(said, "subnets", name) for name, said in recorded()["subnets"].items()}
+        view = best_view(Facts(subnets=subnets))
+        assert view is not None
+        return own_part(view, guid_book(load_assets(plan.site))[subject])
     if item == "S066.measured":
-        return side_by_side({node: kept_by(texts) for node, texts in swept(gpus).items()})
+        return side_by_side({node: kept_by(texts) for node, texts in swept(gpus, largest_b=largest_b).items()})
     if item == "S068.measured":
         told = {
             node: {"nonce": "ab" * 16, "unsent": {}, **probed({what: one._asdict() for what, one in mine.items()})}
@@ -357,14 +377,14 @@ def raw_of(item: str, subject: str) -> bytes:
         times = {"size_b": 1 << 40, "own": {"began": 1.0, "ended": 1.5}, "shared": {"began": 2.0, "ended": 2.5}}
         return side_by_side({node: json.dumps(times).encode() for node in gpus})
     if item == "S130.applied":
-        read = {"nonce": "ab" * 16, "read": {"ctl01": canary_sha256("ab" * 16, "ctl01")}}
+        others = read_by(clients(plan), subject)
+        read = {"nonce": "ab" * 16, "read": {other: canary_sha256("ab" * 16, other) for other in others}}
         return side_by_side({subject: json.dumps(read).encode()})
     if item == "S151.measured":
-        return kept_by(swept([subject], per_node=2)[subject])
+        return kept_by(swept(gpus, per_node=8, device="NVIDIA H100 80GB HBM3")[subject])
     if item in ("S086.observed", "S171.observed"):
-        outlets = [{"number": 1, "watts": 150.0}, {"number": 2, "watts": 150.0}]
         pdus = plan.circuits.loc[plan.circuits["rack"] == subject, "pdu"]
-        return b"\n".join(answer({"power_w": 300.0, "outlets": outlets}, pdu) for pdu in pdus)
+        return b"\n".join(answer(recorded()["pdus"][pdu]["data"], pdu) for pdu in pdus)
     if item == "S143.applied":
         return f"PLAY RECAP ****\n{subject} : ok=9    changed=0    unreachable=0    failed=0    skipped=1\n".encode()
     if item == "S160.measured":
@@ -379,28 +399,33 @@ def raw_of(item: str, subject: str) -> bytes:
         ).encode()
     if item == "S170.observed":
         return json.dumps(modelled_links.of_inband(plan, subject)).encode()
-    if item in OF_GPUS:
-        return answer(recorded()["nodes"][subject]["data"], subject)
-    count = dict(zip(plan.devices["name"], plan.devices["psu_count"], strict=True)).get(subject, 2)
-    psu = {"name": "PSU", "state": "Enabled", "health": "OK", "input_v": plan.site.server.supplies.input_v}
-    rated = dict(zip(plan.devices["name"], plan.devices["model"], strict=True)).get(subject)
-    watts = plan.catalog.device(rated).bringup.psu if rated else None
-    psus = [{**psu, "rating_w": watts.rating_w if watts else 0}] * int(count)
-    links = {port: {"mtu": 9216} for port in (*plan.cables["a_port"], *plan.cables["b_port"])}
-    data: dict[str, Any] = {
-        "S020.observed": {"power_supplies": {"psus": psus, "redundancy": []}},
-        "S031.measured": {"state": {"power": "On", "boot_progress": "OSRunning"}, "event_log": []},
-        "S030.observed": {"power_supplies": {"consumed_w": 8400}, "thermal": THERMAL},
-        "S054.applied": {"links": links},
-        "S054.measured": {"pings": whole_pings(plan, subject)},
-        "S061.applied": {"version": plan.site.versions.get(plan.site.inband.nos)},
-        "S062.measured": {"lldp": neighbours_of(plan, subject)},
-        "S088.observed": {"phases": [{"amps": 10}, {"amps": 10}, {"amps": 10}]},
-        "S125.applied": storage_server(plan, subject),
-        "S144.observed": {"chrony": {"offset_s": 0.0}},
-    }
-    made = answer(data[item], subject)
-    return made if item != "S062.measured" else json.dumps({**json.loads(made), "not_judged": []}).encode()
+    of = KIND_OF.get(item, "nodes")
+    if item == "S054.applied" and subject in recorded()["switches"]:
+        of = "switches"
+    said = recorded()[of].get(subject, {}).get("data")
+    if item == "S062.measured":
+        return json.dumps(
+            {**json.loads(answer({"lldp": neighbours_of(plan, subject)}, subject)), "not_judged": []}
+        ).encode()
+    if said is None:  # a device that the lab does not have
+        return answer(
+            {"version": plan.site.versions.get(plan.site.inband.nos)} if item == "S061.applied" else {}, subject
+        )
+    if item == "S030.observed":
+        said = {**said, "thermal": THERMAL}
+    if item == "S054.applied" and of == "nodes":  # at the limit of switches: `numbers` knows one limit of an item
+        said = {**said, "links": {port: {**link, "mtu": 9216} for port, link in said["links"].items()}}
+    return answer(said, subject)
+
+
+KIND_OF = {
+    "S020.observed": "bmcs",
+    "S030.observed": "bmcs",
+    "S031.measured": "bmcs",
+    "S061.applied": "switches",
+    "S088.observed": "pdus",
+}
+"""By item, the kind of device that its raw output is the answer of, where that is no node."""
 
 
 @functools.cache
@@ -412,16 +437,18 @@ def recorded() -> dict[str, Any]:
 
 def whole_pings(plan: Plan, node: str, payload_b: int = 8972) -> list[dict[str, Any]]:
     """What a server says of its pings to the others when all of them answer."""
-    return [{"device": other, "ok": True, "payload_b": payload_b} for other in pinged(plan, node)]
+    at = {"target": "192.0.2.1", "source": "", "received": 1}
+    return [{"device": other, "ok": True, "payload_b": payload_b, **at} for other in pinged(plan, node)]
 
 
 THERMAL = {
     "fans": [
-        {"name": f"Fan {n}", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"} for n in range(1, 3)
+        {"chassis": "1", "name": f"Fan {n}", "rpm": 9000, "percent": None, "state": "Enabled", "health": "OK"}
+        for n in range(1, 3)
     ],
     "temperatures": [
-        {"name": "Inlet", "celsius": 24, "context": "Intake", "health": "OK"},
-        {"name": "Outlet", "celsius": 38, "context": "Exhaust", "health": "OK"},
+        {"chassis": "1", "name": "Inlet", "celsius": 24, "context": "Intake", "health": "OK"},
+        {"chassis": "1", "name": "Outlet", "celsius": 38, "context": "Exhaust", "health": "OK"},
     ],
 }
 
@@ -493,7 +520,7 @@ def details(item: Item, subject: str, lab: bool, site: Site) -> dict[str, Any]:
         made["inputs"] = {"plan": DIGEST}
     made |= numbers(item, site)
     if item.id in FROM_RAW and item.id != "S034.measured":
-        made["raw"] = raw_of(item.id, subject)
+        made["raw"] = raw_of(item.id, subject, int(site.limits["collectives_max_size_b"].value))
         found = computed(item.id, subject, dataclasses.replace(plan_of("lab"), site=site), made["raw"])
         if isinstance(found, Again):  # not for racks and switches that the lab does not have
             made["value"] = json.loads(json.dumps(found.value))

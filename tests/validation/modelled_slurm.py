@@ -21,18 +21,16 @@ from capacity.services.slurm import CHECK_ACCOUNT, design
 from tests.validation import recordings
 from tests.validation.bench import kept_by, probed
 from tests.validation.test_burn_in import GPU, H100, HOUR_S, MEMORY, PRODUCTS, RANK
-from validation.checks.conftest import leaf_groups
+from validation.burn_in import PRECISIONS
 from validation.checks.test_scheduler import WHOLE_STARTS
 from validation.collectives import links_of
 from validation.facts.separation_acts import PROBE
 from validation.facts.storage_acts import READ_CANARIES, canary_sha256
-from validation.runners.collectives import factor
+from validation.runners.collectives import factor, leaves_of, rows_wanted, wanted_of
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
 from validation.runners.training import CHECKPOINT_EVERY, SLOW_MS, SLOW_RANK, SLOW_STEPS, STEPS
 
 NCCL_TESTS = (Path(__file__).parents[1] / "data" / "modelled" / "nccl-tests" / "all_reduce_gb200_72.txt").read_text()
-SWEPT_B = (1 << 20, 8 * 10**9)
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 OF_CEILING = 0.9
 """What the sweep reaches of what a ring allows."""
 BURNT_S = 48 * HOUR_S + 60
@@ -291,24 +289,21 @@ class Cluster:
         links = links_of(self.plan)
         assert links is not None
         per_node, nodes = len(self.uuids(node)), job.nodes
-        leaves = [names.split() for names in leaf_groups(self.plan).split(";")]
-        leaf = next(names for names in leaves if node in names)
-        groups = (("node", node, [node]), ("leaf", " ".join(leaf), leaf), ("whole", "whole", nodes))
-        rows: list[dict[str, Any]] = [
-            {"type": "float32", "operation": one, "size_b": size} for one in OPERATIONS for size in SWEPT_B
-        ]
+        wanted = wanted_of(self.plan)
+        leaf = next(names for names in leaves_of(self.plan) if node in names)
+        members = {"node": [node], "leaf": leaf, "whole": nodes}
         found = []
         for local, uuid in enumerate(self.uuids(node)):
             spans = []
-            for span, group, members in groups:
-                size = len(members) * per_node
+            for span, group, size in wanted.spans[node]:
+                rows = rows_wanted(wanted.sizes, size)
                 times = [
                     row["size_b"]
                     * factor(row["operation"], size)
                     / (OF_CEILING * links.ceiling(row["operation"], size)["ring"].busbw_gb_s * 1e3)
                     for row in rows
                 ]
-                leads = local == 0 and node == members[0]
+                leads = local == 0 and node == members[span][0]
                 spans.append(
                     {"span": span, "group": group, "size": size, "time_us": times, "wrong": []}
                     | ({"rows": rows} if leads else {})
@@ -325,7 +320,7 @@ class Cluster:
             {**GPU, "uuid": uuid, "serial": serial, "slot": int(slot)}
             for uuid, serial, slot in gpus[["uuid", "serial", "slot"]].itertuples(index=False, name=None)
         ]
-        products = {name: dict(PRODUCTS) for name in ("bf16", "fp64")}
+        products = {name: dict(PRODUCTS) for name in PRECISIONS["gpu"]}
         found = []
         for local, uuid in enumerate(self.uuids(node)):
             rank = {**RANK, "rank": local, "uuid": uuid, "memory": MEMORY, "precisions": products}
@@ -356,7 +351,7 @@ class Cluster:
             start |= {"device": H100, "backend": "nccl", "uuid": uuid}
             part = "compute_s" if rank == SLOW_RANK else "communication_s"
             usual = recordings.step_event(rank, 0, 1, 0.0)[part]
-            lines = [start]
+            lines = [start, recordings.resume_event(rank, 0, 800.0)]
             for step in range(1, STEPS + 1):
                 more = {part: usual + late_s} if slow <= step <= SLOW_STEPS[1] else {}
                 lines.append(recordings.step_event(rank, 0, step, 800.0 + step / 10, **more))

@@ -1,9 +1,8 @@
 """A made recording of a training rehearsal, for tests: three ranks, a cut at time 1000, resumed from step 20 on a spare."""
 
-from validation.runners.training import Recording
+from validation.runners.training import CHECKPOINT_EVERY, SLOW_STEPS, STEPS, Recording, settings_of
 
 ZERO = 1000.0
-STEPS = 40
 CUT_STEP = 26
 GPU = ["gpu001", "gpu002", "gpu003", "gpu004"]
 
@@ -44,11 +43,16 @@ def start_event(rank, attempt, time, hosts):
         "host": hosts[rank],
         "backend": "gloo",
         "device": "cpu",
+        "uuid": "",
         "detectors": ["not finite", "diverged"],
         "start_loss": 4.16,
         "loss_floor": 0.73,
         "job": "7",
     }
+
+
+def resume_event(rank, attempt, time, step=0):
+    return {"event": "resume", "rank": rank, "attempt": attempt, "time": time, "step": step, "skipped": []}
 
 
 def end_event(rank, attempt, time, value=0.8):
@@ -80,60 +84,66 @@ def checkpoint_event(attempt, step, time):
     }
 
 
+def checkpoints(attempt, steps, time):
+    """What rank 0 writes of its checkpoints of an attempt; time: of a step 0."""
+    return [checkpoint_event(attempt, s, time + s * 0.1) for s in steps if s % CHECKPOINT_EVERY == 0]
+
+
+def job(number, nodes, submitted, ended):
+    return {"job": number, "state": "COMPLETED", "submitted": submitted, "ended": ended, "nodes": nodes}
+
+
 def made() -> Recording:
     """The recording. Rank 1 of the undisturbed run is slow in steps 31 to 40, and the others wait for it."""
     undisturbed, interrupted = {}, {}
+    whole, first, second = range(1, STEPS + 1), range(1, CUT_STEP + 1), range(21, STEPS + 1)
+    after = [GPU[0], GPU[1], GPU[3]]
     for rank in range(3):
         late = {"compute_s": 0.2} if rank == 1 else {"communication_s": 0.16}
-        slow = [late if step > 30 else {} for step in range(1, STEPS + 1)]
+        slow = dict.fromkeys(range(SLOW_STEPS[0], SLOW_STEPS[1] + 1), late)
         undisturbed[str(rank)] = [
             start_event(rank, 0, 800.0, GPU[:3]),
-            *(step_event(rank, 0, s, 800.0 + s * 0.1, **slow[s - 1]) for s in range(1, STEPS + 1)),
-            *([checkpoint_event(0, s, 800.0 + s * 0.1) for s in (10, 20, 30, 40)] if rank == 0 else []),
-            end_event(rank, 0, 805.0),
+            resume_event(rank, 0, 800.0),
+            *(step_event(rank, 0, s, 800.0 + s * 0.1, **slow.get(s, {})) for s in whole),
+            *(checkpoints(0, whole, 800.0) if rank == 0 else []),
+            end_event(rank, 0, 807.0),
         ]
+        stalled = {
+            "event": "stalled",
+            "rank": rank,
+            "attempt": 0,
+            "time": ZERO + 3,
+            "after_step": CUT_STEP,
+            "seconds": 3.1,
+        }
         interrupted[str(rank)] = [
             start_event(rank, 0, 997.0, GPU[:3]),
-            {"event": "resume", "rank": rank, "attempt": 0, "time": 997.1, "step": 0, "skipped": []},
-            *(step_event(rank, 0, s, ZERO - 0.1 * (CUT_STEP - s)) for s in range(1, CUT_STEP + 1)),
-            *(
-                [
-                    {
-                        "event": "stalled",
-                        "rank": rank,
-                        "attempt": 0,
-                        "time": ZERO + 3,
-                        "after_step": CUT_STEP,
-                        "seconds": 3.1,
-                    }
-                ]
-                if rank < 2
-                else []
-            ),
-            start_event(rank, 1, ZERO + 28, [GPU[0], GPU[1], GPU[3]]),
-            {"event": "resume", "rank": rank, "attempt": 1, "time": ZERO + 29, "step": 20, "skipped": []},
-            *(step_event(rank, 1, s, ZERO + 30 + 0.1 * (s - 21)) for s in range(21, STEPS + 1)),
-            end_event(rank, 1, ZERO + 33),
+            resume_event(rank, 0, 997.1),
+            *(step_event(rank, 0, s, ZERO - 0.1 * (CUT_STEP - s)) for s in first),
+            *(checkpoints(0, first, ZERO - 0.1 * CUT_STEP) if rank == 0 else []),
+            *([stalled] if rank < 2 else []),
+            start_event(rank, 1, ZERO + 28, after),
+            resume_event(rank, 1, ZERO + 29, 20),
+            *(step_event(rank, 1, s, ZERO + 30 + 0.1 * (s - 21)) for s in second),
+            *(checkpoints(1, second, ZERO + 27.9) if rank == 0 else []),
+            end_event(rank, 1, ZERO + 36),
         ]
     alone = [
         start_event(0, 0, ZERO + 5, [GPU[3]]),
-        *(step_event(0, 0, s, ZERO + 5 + s / 10) for s in range(21, STEPS + 1)),
-        end_event(0, 0, ZERO + 9, 0.8001),
+        resume_event(0, 0, ZERO + 5, 20),
+        *(step_event(0, 0, s, ZERO + 5 + (s - 20) / 10) for s in second),
+        *checkpoints(0, second, ZERO + 3),
+        end_event(0, 0, ZERO + 10, 0.8001),
     ]
     running = {"state": "RUNNING", "nodes": GPU[:3], "restarts": 0}
     return Recording(
         gpu_nodes=GPU,
         processes_per_node=1,
-        settings={
-            "steps": STEPS,
-            "checkpoint_every": 10,
-            "nodes": 3,
-            "slow": {"rank": 1, "ms": 150, "steps": [31, 40]},
-        },
+        settings=settings_of(3),
         jobs={
-            "undisturbed": {"state": "COMPLETED", "nodes": GPU[:3]},
-            "interrupted": {"state": "COMPLETED"},
-            "alone": {"state": "COMPLETED", "nodes": [GPU[3]], "ended": ZERO + 10},
+            "undisturbed": job(7, GPU[:3], 799.0, 808.0),
+            "interrupted": job(8, after, 990.0, ZERO + 37),
+            "alone": job(9, [GPU[3]], ZERO + 4, ZERO + 11),
         },
         metrics={"undisturbed": undisturbed, "interrupted": interrupted, "alone": {"0": alone}},
         outage={
@@ -149,11 +159,14 @@ def made() -> Recording:
             {"time": ZERO + 0.5, **running, "victim": "ALLOCATED"},
             {"time": ZERO + 7, **running, "victim": "ALLOCATED+NOT_RESPONDING"},
             {"time": ZERO + 15, "state": "PENDING", "nodes": [], "restarts": 1, "victim": "DOWN+NOT_RESPONDING"},
-            {"time": ZERO + 24, "state": "RUNNING", "nodes": [GPU[0], GPU[1], GPU[3]], "restarts": 1, "victim": "DOWN"},
+            {"time": ZERO + 24, "state": "RUNNING", "nodes": after, "restarts": 1, "victim": "DOWN"},
         ],
         sightings=[
             {"time": ZERO + 0.6, "by": "PDUs", "what": "outlets off, no power drawn"},
             {"time": ZERO + 2.5, "by": "BMC", "what": "does not answer"},
             {"time": ZERO + 15, "by": "Slurm", "what": "node is down"},
+        ],
+        bmc_log=[
+            {"id": "1", "created": "2027-03-01T12:00:00Z", "severity": "Warning", "message": "Power supply input lost"}
         ],
     )

@@ -436,7 +436,9 @@ def leave(raw: dict[str, Any]) -> None:
 UNSIGNED = "did not sign its result with its host key: it was signed for another result"
 EDITS = {
     "canaries of another node": Edit("S130.applied", "gpu002", of_another, {}, "fail", "it is what gpu001 read"),
-    "one canary less": Edit("S130.applied", "gpu002", one_less, {"canaries": 4}, "unproven", f"gpu002 {UNSIGNED}"),
+    "one canary less": Edit(
+        "S130.applied", "gpu002", one_less, {"canaries": 4}, "fail", "canary of gpu001: nothing was read"
+    ),
     "a canary that was not read": Edit(
         "S130.applied", "gpu002", unread, {}, "fail", "canary of gpu001: read Input/output"
     ),

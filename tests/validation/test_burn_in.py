@@ -13,7 +13,7 @@ import pytest
 from inventory.paths import repo_root
 from network.drivers.answers import Source
 from tests import ranks
-from validation.burn_in import Limits, drift_pct, not_judged, problems
+from validation.burn_in import PATTERNS, PRECISIONS, Limits, drift_pct, not_judged, problems
 from validation.runners.burn_in import joined
 
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
@@ -25,9 +25,10 @@ MEMORY = {
     "total_b": 80 * GIB,
     "tested_b": 75 * GIB,
     "sets": 2,
-    "patterns": {"address": 0, "walking ones": 0, "walking zeros": 0, "random": 0},
+    "patterns": dict.fromkeys(PATTERNS, 0),
     "first_wrong": None,
 }
+ALL = dict.fromkeys(PRECISIONS["gpu"], PRODUCTS)
 RANK = {
     "rank": 0,
     "device": H100,
@@ -36,7 +37,7 @@ RANK = {
     "wrong_products": 0,
     "wrong_words": 0,
     "memory": MEMORY,
-    "precisions": {"bf16": PRODUCTS, "fp64": PRODUCTS},
+    "precisions": ALL,
     "not_supported": [],
     "error": "",
 }
@@ -67,7 +68,11 @@ def report(device: str = H100, gpus: int = 2) -> dict[str, Any]:
     uuids = [f"GPU-{n}" for n in range(1, gpus + 1)]
     told = [{**GPU, "uuid": uuid, "serial": f"S{n}", "slot": n} for n, uuid in enumerate(uuids, 1)]
     on_cpu = device == "cpu"
-    ranks_ = [{**RANK, "rank": n, "device": device, "uuid": "" if on_cpu else uuid} for n, uuid in enumerate(uuids)]
+    products = dict.fromkeys(PRECISIONS["cpu" if on_cpu else "gpu"], PRODUCTS)
+    ranks_ = [
+        {**RANK, "rank": n, "device": device, "uuid": "" if on_cpu else uuid, "precisions": products}
+        for n, uuid in enumerate(uuids)
+    ]
     node = {"ranks": ranks_, "gpus": told, "xids": [], "telemetry_error": "", "device": device}
     whole = {"nodes": {"gpu001": {**node, "duration_s": 48 * HOUR_S}}}
     return json.loads(json.dumps(whole))
@@ -117,23 +122,31 @@ def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):
     ("changes", "said"),
     [
         (
-            {"precisions": {"bf16": {**PRODUCTS, "wrong_products": 1}, "fp64": PRODUCTS}},
+            {"precisions": {**ALL, "bf16": {**PRODUCTS, "wrong_products": 1}}},
             "1 of 100 products in bf16 are wrong",
         ),
         (
-            {"precisions": {"bf16": {**PRODUCTS, "last_gflops": 90.0}, "fp64": PRODUCTS}},
+            {"precisions": {**ALL, "bf16": {**PRODUCTS, "last_gflops": 90.0}}},
             "10.0 % slower in bf16 at the end than at the beginning",
         ),
         (
-            {"precisions": {"bf16": PRODUCTS, "fp64": {**PRODUCTS, "rounds": 0, "first_gflops": None}}},
+            {"precisions": {**ALL, "fp64": {**PRODUCTS, "rounds": 0, "first_gflops": None}}},
             "no products in fp64 within the run",
         ),
         (
-            {"precisions": {"bf16": PRODUCTS}},
+            {"precisions": {name: one for name, one in ALL.items() if name != "fp64"}, "not_supported": ["fp64"]},
             "no products in fp64, which 3 other GPUs of its model computed",
         ),
         (
-            {"precisions": {"bf16": {**PRODUCTS, "digest": "cd" * 32}, "fp64": PRODUCTS}},
+            {"precisions": {name: one for name, one in ALL.items() if name != "fp64"}},
+            "tells of no products in fp64, and does not say that its device refuses them",
+        ),
+        (
+            {"memory": {**MEMORY, "patterns": {"address": 0, "walking ones": 0, "walking zeros": 0}}},
+            "its memory was not tested with random",
+        ),
+        (
+            {"precisions": {**ALL, "bf16": {**PRODUCTS, "digest": "cd" * 32}}},
             "products in bf16 differ from those of 3 of 4 GPUs of its model, each time in the same way",
         ),
         (
@@ -141,7 +154,7 @@ def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):
                 "wrong_words": 8,
                 "memory": {
                     **MEMORY,
-                    "patterns": {"address": 0, "walking ones": 8},
+                    "patterns": {**dict.fromkeys(PATTERNS, 0), "walking ones": 8},
                     "first_wrong": {"pattern": "walking ones", "offset_b": 3 * GIB},
                 },
             },
@@ -361,7 +374,7 @@ def test_a_device_that_refuses_every_precision_fails_without_a_crash(monkeypatch
     done = load.report()
     assert (done["error"], done["not_supported"], done["precisions"]) == ("", ["fp8"], {})
     run = report()
-    run["nodes"]["gpu001"]["ranks"][0] |= {"precisions": {}, "not_supported": ["bf16", "fp64"]}
+    run["nodes"]["gpu001"]["ranks"][0] |= {"precisions": {}, "not_supported": list(ALL)}
     assert "gpu001 slot 1, serial S1: computed no product" in judged(run)
 
 

@@ -279,12 +279,21 @@ STORIES: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_training_story_that_is_none_is_left_out(
-    keyed_lab: Site, out: Path, signer: CryptoSigner, record: MakeRecord, register: Register, story: dict[str, Any]
+    keyed_lab: Site,
+    out: Path,
+    signer: CryptoSigner,
+    record: MakeRecord,
+    register: Register,
+    story: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    subject = register.subjects(register.items[gate.STORY_ITEM], _Small(keyed_lab), lab=True)[0]
+    whole = dataclasses.replace(plan_of("lab"), site=keyed_lab)
+    monkeypatch.setattr(gate, "build", lambda site: whole)
+    subject = register.subjects(register.items[gate.STORY_ITEM], whole, lab=True)[0]
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
     said = details(register.items[gate.STORY_ITEM], subject, True, keyed_lab)
     said["value"] |= {"schema_version": STORY_VERSION, **story}
+    said["inputs"] = {"site.limits": whole.hashes["site.limits"]}
     store.append([record(gate.STORY_ITEM, subject, **said)], signer)
     assert _run(keyed_lab, out)[0] == 1
     assert "cannot be shown" in (out / "reports" / "rehearsal.html").read_text()

@@ -11,6 +11,7 @@ import pytest
 
 from capacity.model import Plan
 from tests.plans import plan_of
+from validation.burn_in import PATTERNS, PRECISIONS
 from validation.check import Outcome
 from validation.checks.test_burn_in import test_gpu_burn_in_ends_without_fault as burn_in_check
 from validation.checks.test_gpus import test_listed_gpus_are_installed as installed_check
@@ -40,7 +41,7 @@ def gpu_of(facts: Facts) -> dict[str, Any]:
 def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0, errors: dict[str, str] | None = None) -> Outcome:
     """S034 after a run on CPUs of 9 s in which nothing happened."""
     products = {"rounds": 9, "wrong_products": 0, "digest": "", "first_gflops": 1.0, "last_gflops": 1.0}
-    memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": {}, "first_wrong": None}
+    memory = {"total_b": 8, "tested_b": 8, "sets": 1, "patterns": dict.fromkeys(PATTERNS, 0), "first_wrong": None}
     told = {
         "samples": 9,
         "max_c": 40,
@@ -68,7 +69,7 @@ def burnt_in(plan: Plan, facts: Facts, job_s: float = 9.0, errors: dict[str, str
             "wrong_words": 0,
             "error": "",
         }
-        rank |= {"memory": memory, "precisions": {"fp32": products}, "not_supported": []}
+        rank |= {"memory": memory, "precisions": dict.fromkeys(PRECISIONS["cpu"], products), "not_supported": []}
         gpus = [
             {**told, "uuid": gpu["uuid"], "serial": gpu["serial"], "slot": gpu["module_id"]}
             for gpu in facts.nodes[name].data["gpus"]["devices"]

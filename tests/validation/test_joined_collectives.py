@@ -16,7 +16,7 @@ NODES = ["gpu001", "gpu002"]
 
 def ranks(**changes: Any) -> list[dict[str, Any]]:
     """Two nodes with two ranks each; changes: of rank 3."""
-    files = swept(NODES, per_node=2)
+    files = swept(NODES, per_node=2, only={"type": "float32", "operation": "all_reduce", "size_b": 1 << 20})
     found = [json.loads(text) for node in NODES for text in files[node]]
     found[3] |= changes
     return found

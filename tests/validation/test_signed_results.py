@@ -42,7 +42,7 @@ from validation.evidence.store import Contents, KeyOwner
 from validation.facts.node_results import side_by_side
 from validation.from_raw import Again, Reader, computed
 from validation.register import Register
-from validation.runners.training import Recording
+from validation.runners.training import Recording, settings_of
 from validation.verdict import approved
 
 ITEM = "S034.measured"
@@ -265,7 +265,9 @@ class Bench:
         path.write_bytes(raw)
         lab = plan_of("lab")
         gpus = lab.devices[~lab.devices["name"].isin(["gpu003", "gpu004"])]
-        plan = dataclasses.replace(lab, site=self.plan.site, devices=gpus)
+        two = lab.site.limits["training_nodes"].model_copy(update={"value": 2})
+        site = self.plan.site.model_copy(update={"limits": {**self.plan.site.limits, "training_nodes": two}})
+        plan = dataclasses.replace(lab, site=site, devices=gpus)
         found = computed(item, "lab", plan, raw)
         own = found.value if isinstance(found, Again) else {}
         limit = found.limit if isinstance(found, Again) else None
@@ -357,7 +359,7 @@ def test_an_edited_value_is_a_failure(bench: Bench) -> None:
 
 
 def test_a_node_that_is_left_out_is_a_failure(bench: Bench) -> None:
-    one = {"gpu001": kept_by(swept(["gpu001"])["gpu001"])}
+    one = {"gpu001": kept_by(swept(["gpu001"], per_node=2)["gpu001"])}
     status, word, detail = bench.judged(side_by_side(one), [part("gpu001", one["gpu001"])])
     assert (status, word) == (1, "fail")
     assert "not in the job: gpu002" in detail
@@ -409,9 +411,20 @@ def test_writes_count_with_the_signature_of_each_node(bench: Bench) -> None:
 
 def trained(made: Recording) -> tuple[Recording, list[Identity]]:
     """A recording of gpu001 and gpu002 alone, with what both sign."""
-    text = made.as_json().decode().replace('"gpu003"', '"gpu002"').replace('"gpu004"', '"gpu001"')
-    smoke = Recording.from_json(text)
+    smoke = Recording.from_json(made.as_json().decode().replace('"gpu004"', '"gpu001"'))
+    smoke.metrics = {
+        run: {rank: one for rank, one in smoke.metrics[run].items() if rank != "2"} for run in smoke.metrics
+    }
     smoke.metrics.pop("interrupted")
+    smoke.jobs.pop("interrupted")
+    starts = [
+        one for ranks in smoke.metrics.values() for told in ranks.values() for one in told if one["event"] == "start"
+    ]
+    for start in starts:
+        start["hosts"] = [host for host in start["hosts"] if host in NODES]
+        start["world_size"] = len(start["hosts"])
+    smoke.jobs["undisturbed"]["nodes"], smoke.gpu_nodes, smoke.settings = NODES, NODES, settings_of(2)
+    smoke.outage, smoke.states, smoke.sightings = {}, [], []
     smoke = with_parts(smoke)
     return smoke, [part(node, text.encode()) for run in smoke.parts.values() for node, text in run.items()]
 

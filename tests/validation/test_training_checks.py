@@ -13,14 +13,14 @@ import pytest
 from capacity.model import Plan
 from inventory.paths import repo_root
 from tests.plans import plan_of
-from tests.validation.recordings import STEPS, ZERO, end_event, made
+from tests.validation.recordings import ZERO, end_event, made
 from validation import rejudge
 from validation.check import Outcome
 from validation.checks import test_training as checks
 from validation.evidence.record import Kind, Record
 from validation.facts import Answer, Facts
 from validation.register import load_register
-from validation.runners.training import Recording
+from validation.runners.training import STEPS, Recording
 
 CHECKS = {
     function.__check__.item: function
@@ -119,7 +119,7 @@ def costly(r: Recording) -> None:
 def slow_elsewhere(r: Recording) -> None:
     for rank, steps in r.metrics["undisturbed"].items():
         for event in steps:
-            if event["event"] == "step" and event["step"] > 30:
+            if event["event"] == "step" and 30 < event["step"] <= 40:
                 event["compute_s"] = 0.2 if rank == "2" else 0.06
 
 

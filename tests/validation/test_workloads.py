@@ -33,7 +33,7 @@ from validation.evidence.store import Contents, Entry, KeyOwner
 from validation.facts import Answer, Facts, node_results
 from validation.facts.node_results import Kept
 from validation.register import Register
-from validation.runners import slurm, training
+from validation.runners import collectives, slurm, training
 from validation.runners.burn_in import BurnIn
 from validation.runners.nccl_tests import parsed
 from validation.runners.slurm import Job, Ran, Slurm, workload_of
@@ -354,8 +354,7 @@ def test_the_sweep_spans_node_leaf_group_and_whole_and_tries_nccl_tests(h100: Pl
     _, script = submitted(h100, jobs.sweep_collectives)
     assert "--spans node,leaf,whole" in script
     assert "all_reduce_perf --minbytes 8 --maxbytes 8589934592" in script
-    groups = jobs.leaf_groups(h100).split(";")
-    assert [len(group.split()) for group in groups] == [32] * 31 + [8]
+    assert [len(names) for names in collectives.leaves_of(h100)] == [32] * 31 + [8]
     assert "all_reduce_perf" not in submitted(lab, jobs.sweep_collectives)[1]
 
 

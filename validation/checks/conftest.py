@@ -60,6 +60,8 @@ acts on the nodes; then acts; last the jobs that measure, each alone on its node
 and disturbs none of them."""
 SWEPT = "/var/tmp/bringup-collectives-"
 """What the ranks of a sweep keep on their node, followed by the number of the job."""
+MOST_NAMED = 3
+"""Faults of one kind that a sentence names."""
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 
@@ -330,15 +332,6 @@ def checkpoint_writes(plan: Plan) -> storage_acts.Writes:
     return storage_acts.checkpoint_writes(plan, size_b, budget_s)
 
 
-def sweep_sizes(largest_b: int) -> str:
-    """Message sizes from 8 B in steps of 16 to the largest one, comma-separated."""
-    sizes, size_b = [], 8
-    while size_b < largest_b:
-        sizes.append(size_b)
-        size_b *= 16
-    return ",".join(map(str, [*sizes, largest_b]))
-
-
 @dataclass(frozen=True)
 class Sweep:
     """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; the table of
@@ -369,10 +362,12 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     budget_s = plan.site.timeouts.collectives_s
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
-    arguments = ["--sizes", sweep_sizes(largest_b), "--timeout-s", str(int(budget_s // 2))]
-    arguments += ["--spans", "node,leaf,whole", "--leaf", leaf_groups(plan)]
-    if workload.computes_on == "cpu":  # proves that the measurement runs, no figure: fewer rounds do
-        arguments += ["--iterations", "3", "--warm-up", "1"]
+    arguments = ["--sizes", ",".join(map(str, sweeps.sizes_of(plan))), "--timeout-s", str(int(budget_s // 2))]
+    arguments += ["--types", ",".join(sweeps.ELEMENT_B), "--operations", ",".join(sweeps.OPERATIONS)]
+    leaves = ";".join(" ".join(names) for names in sweeps.leaves_of(plan))
+    arguments += ["--spans", "node,leaf,whole", "--leaf", leaves]
+    timed, warm_up = sweeps.ROUNDS[workload.computes_on]
+    arguments += ["--iterations", str(timed), "--warm-up", str(warm_up)]
     arguments += ["--results", f"{SWEPT}$SLURM_JOB_ID"]
     run = node_results.begin(plan, "collectives")
     script = slurm.carried_script(COLLECTIVES, arguments, workload)
@@ -396,16 +391,13 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
         return Sweep(job, None, why)
     try:
         source = Source(f"job {job.job_id}", "join what the ranks of the collectives measured")
-        report = sweeps.joined(sweeps.ranks_of(kept.ranks), source)
+        ranks = sweeps.ranks_of(kept.ranks)
+        report = sweeps.joined(ranks, source)
+        if other := sweeps.unlike(sweeps.wanted_of(plan), ranks, names):
+            return Sweep(job, None, "; ".join(other[:MOST_NAMED]))
         return Sweep(job, report, "", nvidias.printed(kept.samples), kept, run)
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
-
-
-def leaf_groups(plan: Plan) -> str:
-    """GPU servers by scalable unit, whose ports of a rail end on the same leaf: names apart by spaces, groups by semicolons."""
-    servers = plan.devices[plan.devices["role"] == "gpu"]
-    return ";".join(" ".join(names) for _, names in servers.groupby("unit", sort=True)["name"])
 
 
 def ended_badly(job: slurm.Job) -> str:

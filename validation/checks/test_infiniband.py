@@ -1,6 +1,5 @@
 """InfiniBand compute fabric: discovered cables, what the subnet managers set on the switches, and their failover."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from capacity.model import Plan
@@ -10,14 +9,9 @@ from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
 from validation.facts.takeover import Takeover
-from validation.infiniband import best_view, discovered, findings, managers_seen
+from validation.infiniband import best_view, discovered, findings, managers_seen, node_of, of_switch, own_part
 
 NOBODY = "no host with a subnet manager answers: see S060"
-
-
-def node_of(view: Answer, guid: str) -> tuple[str, str, str, str, int] | None:
-    """(key, GUID, kind, label, LID) of the discovered node with this GUID."""
-    return next((tuple(row) for row in view.data["nodes"] if row[1] == guid), None)
 
 
 def identities(view: Answer, device: str, guid: str) -> tuple[Identity, ...]:
@@ -70,27 +64,6 @@ def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Seque
         or f"LID {node[4]}, service levels and lanes as planned on ports {', '.join(read)}, cables as planned"
     )
     return Outcome(not problems, value, detail, identities=identities(view, subject, guid), raw=own_part(view, guid))
-
-
-def of_switch(subject: str, cabling: Sequence[Finding]) -> list[Finding]:
-    """Those findings about the fabric's cables that are about one switch, without those for information."""
-    about = [f for f in cabling if subject == f.subject or any(port.split(":")[0] == subject for port in f.ports)]
-    return [f for f in about if f.severity != "info"]
-
-
-def own_part(view: Answer, guid: str) -> bytes:
-    """What the view says of one switch, as raw output: a whole fabric for each of 640 switches would be gigabytes."""
-    key = (node_of(view, guid) or ("",))[0]
-    part = {
-        "host": view.device,
-        "node": node_of(view, guid),
-        "links": [row for row in view.data["links"] if row[0] == key],
-        **{
-            kind: {port: table for port, table in view.data[kind].items() if port.startswith(f"{guid}/")}
-            for kind in ("lanes", "arbitration", "errors")
-        },
-    }
-    return json.dumps(part, sort_keys=True, indent=1).encode()
 
 
 @check("S048.applied", inputs=("frame.cables", "site.fabric", "assets"), only=("infiniband_switches",))

@@ -217,6 +217,9 @@ def test_preempting_job_starts_in_time_and_its_victim_resumes(
         return Outcome(
             False, None, f"{seen.error}; its output: {seen.output[-300:]}", limit=limit, identities=identities
         )
+    if lacks := [key for key in ("SubmitTime", "StartTime") if not seen.urgent.get(key)]:
+        why = f"Slurm does not say the {' and '.join(lacks)} of the urgent job"
+        return Outcome(False, None, why, limit=limit, identities=identities, raw=seen.as_json())
     problems = [
         *([f"it waited {seen.start_s:g} s"] if seen.start_s > float(limit.value) else []),
         *seen.faults,

@@ -21,7 +21,6 @@ from validation.evidence.results import RUN
 from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned
-from validation.runners.slurm import Ran, workload_of
 from validation.runners.training import Recording
 
 INPUTS = (
@@ -35,6 +34,8 @@ INPUTS = (
     "site.versions",
     "assets",
 )
+MOST_PROBLEMS = 5
+"""In how much a recording differs from the plan that a sentence names."""
 SETUP = "sbatch, srun validation/workloads/training.py"
 
 
@@ -47,36 +48,33 @@ def touched(plan: Plan, facts: Facts, rehearsal: Recording) -> tuple[Identity, .
     return identities(answers)
 
 
-def as_planned(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """The judgement, with the configuration of the runs; FAILED when they did not run where and as the site says."""
+def as_planned(item: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """The judgement, with the configuration of the runs; FAILED where they did not run as planned, or did not write all of it."""
 
-    @functools.wraps(judge)
-    def judged(*arguments: Any, **named: Any) -> Outcome:
-        outcome = judge(*arguments, **named)
-        given = inspect.signature(judge).bind(*arguments, **named).arguments
-        plan = given["plan"]
-        recording = next(value for value in given.values() if isinstance(value, Recording))
-        workload, problems, seen = workload_of(plan), dict[str, None](), dict[str, Ran]()
-        for run in sorted(recording.metrics):
-            nodes = 1 if run == "alone" else int(recording.settings["nodes"])
-            attempts = story.ran(recording, run)
-            for ran in attempts:
-                seen[run] = ran
-                found = workload.mismatches(nodes, ran, "nccl", cut_short=ran is not attempts[-1])
-                problems |= {f"run {run}: {text}": None for text in found}
-        if problems:
-            detail = "; ".join([*problems, *([] if outcome.passed else [outcome.detail])])
-            outcome = replace(outcome, passed=False, detail=detail)
-        configuration = seen["undisturbed"].configuration() if "undisturbed" in seen else {}
-        if outcome.raw is None:
-            return replace(outcome, configuration=configuration)
-        if outcome.passed and recording.unsigned:
-            left_open = left_unsigned(recording.unsigned, recording.unsigned)
-            outcome = replace(outcome, detail="; ".join([outcome.detail, *left_open]))
-        configuration |= {RUN: recording.run} if recording.run else {}
-        return replace(outcome, configuration=configuration, identities=(*outcome.identities, *recording.signed))
+    def wrapped(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        @functools.wraps(judge)
+        def judged(*arguments: Any, **named: Any) -> Outcome:
+            outcome = judge(*arguments, **named)
+            given = inspect.signature(judge).bind(*arguments, **named).arguments
+            plan = given["plan"]
+            recording = next(value for value in given.values() if isinstance(value, Recording))
+            problems = story.unplanned(plan, recording, item)[:MOST_PROBLEMS] if recording.metrics else []
+            if problems:
+                detail = "; ".join([*problems, *([] if outcome.passed else [outcome.detail])])
+                outcome = replace(outcome, passed=False, detail=detail)
+            last = story.ran(recording, "undisturbed")[-1:]
+            configuration = last[0].configuration() if last else {}
+            if outcome.raw is None:
+                return replace(outcome, configuration=configuration)
+            if outcome.passed and recording.unsigned:
+                left_open = left_unsigned(recording.unsigned, recording.unsigned)
+                outcome = replace(outcome, detail="; ".join([outcome.detail, *left_open]))
+            configuration |= {RUN: recording.run} if recording.run else {}
+            return replace(outcome, configuration=configuration, identities=(*outcome.identities, *recording.signed))
 
-    return judged
+        return judged
+
+    return wrapped
 
 
 def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
@@ -84,7 +82,7 @@ def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
 
 
 @check("S186.measured", inputs=INPUTS)
-@as_planned
+@as_planned("S186.measured")
 def test_training_loss_reaches_its_target_at_each_scale(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
@@ -116,38 +114,21 @@ def test_training_loss_reaches_its_target_at_each_scale(
 
 
 @check("S188.measured", inputs=INPUTS)
-@as_planned
+@as_planned("S188.measured")
 def test_interrupted_run_ends_bit_identical_to_the_undisturbed_one(
     subject: str, plan: Plan, rehearsal: Recording, facts: Facts
 ) -> Outcome:
-    recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
+    recovery = site_limit(plan.site, "training_recovery_s")
     found = touched(plan, facts, rehearsal)
     try:
         told = story.tell(rehearsal)
-        unlike = story.differences(rehearsal)
         story.end_of(rehearsal, "alone")
     except story.Incomplete as error:
         return Outcome(
             False, None, str(error), limit=recovery, identities=found, raw=rehearsal.as_json(), command=SETUP
         )
     off_pct = story.alone_off_pct(rehearsal)
-    allowed = int(rehearsal.settings["checkpoint_every"]) * 2
-    problems = [
-        *unlike,
-        *([f"resumed after {told.recovery_s:.0f} s"] if told.recovery_s > float(recovery.value) else []),
-        *(["started from the beginning"] if not told.resumed_step else []),
-        *(
-            [f"{told.lost_steps} steps lost, two checkpoint intervals are {allowed}"]
-            if told.lost_steps > allowed
-            else []
-        ),
-        *(
-            [f"on one node the loss differs by {off_pct:.2f} %, more than {tolerance}"]
-            if off_pct > float(tolerance.value)
-            else []
-        ),
-        *rehearsal.problems,
-    ]
+    problems = story.unrecovered(plan, rehearsal, told)
     final = told.finals["interrupted"]
     detail = "; ".join(problems) or (
         f"{told.victim} lost power after step {told.cut_after_step}; {told.first_by} noticed after {told.stages['noticed']:.1f} s; "
@@ -168,7 +149,7 @@ def test_interrupted_run_ends_bit_identical_to_the_undisturbed_one(
 
 
 @check("S177.observed", inputs=INPUTS)
-@as_planned
+@as_planned("S177.observed")
 def test_losses_are_finite_and_fault_detectors_work(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
@@ -177,8 +158,7 @@ def test_losses_are_finite_and_fault_detectors_work(
     starts = [start for run in runs for start in story.events(smoke, run, "start")]
     if not starts:
         return lacking(story.Incomplete("no run wrote metrics: " + "; ".join(smoke.problems)))
-    silent = [s["job"] for s in starts if set(s["detectors"]) != {"not finite", "diverged"}]
-    problems = [*faults[:5], *([f"detectors silent in jobs {', '.join(silent)}"] if silent else [])]
+    problems = [*faults[:5], *story.silent_detectors(smoke)]
     last = story.events(smoke, runs[-1], "step")[-1]
     value = {"runs": runs, "faults": len(faults), "accuracy": last["accuracy"], "detectors": starts[0]["detectors"]}
     detail = "; ".join(problems) or (
@@ -189,7 +169,7 @@ def test_losses_are_finite_and_fault_detectors_work(
 
 
 @check("S176.measured", inputs=INPUTS)
-@as_planned
+@as_planned("S176.measured")
 def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     limit = site_limit(plan.site, "training_metrics_pct")
     try:
@@ -209,7 +189,7 @@ def test_metrics_overhead_is_within_limit(subject: str, plan: Plan, smoke: Recor
 
 
 @check("S179.measured", inputs=INPUTS)
-@as_planned
+@as_planned("S179.measured")
 def test_every_rank_reports_its_step_time_breakdown(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:
@@ -244,7 +224,7 @@ def test_every_rank_reports_its_step_time_breakdown(
 
 
 @check("S179.observed", inputs=INPUTS)
-@as_planned
+@as_planned("S179.observed")
 def test_straggler_is_identified(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     named = story.stragglers(smoke, "undisturbed")
     slow = smoke.settings.get("slow")
@@ -265,7 +245,7 @@ def test_straggler_is_identified(subject: str, plan: Plan, smoke: Recording, fac
 
 
 @check("S181.measured", inputs=INPUTS)
-@as_planned
+@as_planned("S181.measured")
 def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, smoke: Recording, facts: Facts) -> Outcome:
     allowed = plan.site.storage.checkpoint.stall_s
     limit = Limit(allowed, "s", "site storage.checkpoint.stall_s")
@@ -292,7 +272,7 @@ def test_checkpoint_stall_is_within_plan(subject: str, plan: Plan, smoke: Record
 
 
 @check("S181.computed", inputs=(*INPUTS, "frame.bom"))
-@as_planned
+@as_planned("S181.computed")
 def test_checkpoint_interval_follows_from_checkpoint_cost(
     subject: str, plan: Plan, smoke: Recording, facts: Facts
 ) -> Outcome:

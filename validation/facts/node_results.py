@@ -55,8 +55,8 @@ class _Read(Answer):
     said: str
 
 
-class _Ranks(TypedDict):
-    """The result of a job: the file of each rank, and the samples."""
+class KeptRanks(TypedDict):
+    """What a node keeps of a job, and signs: the file of each rank, and what lies beside them."""
 
     ranks: list[str]
     samples: str
@@ -129,7 +129,7 @@ def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], f
                 raise found[node]
             told: Any = answers.read(_Read, found[node], source)
             result = result_of(told, source)
-            kept: Any = answers.read(_Ranks, answers.load(result, source), source)
+            kept: Any = answers.read(KeptRanks, answers.load(result, source), source)
         except DeviceError as error:
             errors[node] = str(error)
             continue

@@ -133,6 +133,11 @@ def canaries_read(raw: bytes, node: str) -> dict[str, str]:
     }
 
 
+def read_by(names: Sequence[str], node: str) -> list[str]:
+    """The other nodes whose canaries a node reads."""
+    return [other for other in names if other != node][:: max(1, len(names) // READERS)]
+
+
 def canaries(plan: Plan) -> dict[str, Canary]:
     """Every client writes a file that nobody had before, then reads those of the others, and says and signs what it read. Cleaned
     up after."""
@@ -143,8 +148,7 @@ def canaries(plan: Plan) -> dict[str, Canary]:
     asked = {"folder": folder, "nonce": run.nonce}
     written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {**asked, "name": name})
     there = [name for name in names if not isinstance(written[name], DeviceError)]
-    step = max(1, len(there) // READERS)
-    wanted = {name: [other for other in there if other != name][::step] for name in there}
+    wanted = {name: read_by(names, name) for name in there}
     read = _on_all(
         plan,
         there,
@@ -164,7 +168,8 @@ def canaries(plan: Plan) -> dict[str, Canary]:
         except DeviceError as problem:
             found[name] = Canary("; ".join(filter(None, (str(problem), left))))
             continue
-        seen = {other: seen.get(other, "nothing was read") for other in wanted[name]}
+        unwritten = dict.fromkeys(set(wanted[name]) - set(there), "it wrote none")
+        seen = {other: unwritten.get(other) or seen.get(other, "nothing was read") for other in wanted[name]}
         said = {name: node_results.signature_of(name, read[name])}
         signed, unsigned = node_results.judged(plan, run, {name: part}, said)
         found[name] = Canary(left, seen, not left, part, signed, unsigned, run.configuration())

@@ -10,14 +10,125 @@ PERFORMANCE.md: all_reduce 2(n-1)/n, broadcast and send_recv 1, the others (n-1)
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from capacity.model import Plan
 from network.drivers.answers import Source
+from validation.check import site_limit
 from validation.runners.reports import CollectivesRank, report_of
+from validation.runners.slurm import workload_of
 
 Row = dict[str, Any]
+WRITTEN = 3
+"""schema_version of what a rank of workloads/collectives.py writes."""
+ELEMENT_B = {"float32": 4, "bfloat16": 2}
+"""Types that a sweep measures, and the bytes of an element."""
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
+ROUNDS = {"gpu": (20, 5), "cpu": (3, 1)}
+"""Rounds that are timed, and rounds before them. On CPUs a sweep proves that the measurement runs and no figure: fewer do."""
+SMALLEST_B, APART = 8, 16
+"""The smallest message, and by which factor the next one is larger."""
+
+
+# ---- what a sweep has to measure -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Wanted:
+    """What each rank of the planned sweep measures. nodes: the GPU nodes, each with so many ranks (`per_node`); spans: by node
+    (span, group, its ranks) in the order in which they are measured."""
+
+    per_node: int
+    iterations: int
+    sizes: tuple[int, ...]
+    spans: Mapping[str, tuple[tuple[str, str, int], ...]]
+
+    @property
+    def world(self) -> int:
+        """All ranks."""
+        return self.per_node * len(self.spans)
+
+
+def sizes_of(plan: Plan) -> tuple[int, ...]:
+    """Message sizes in bytes, up to the largest that the site asks for (limits.collectives_max_size_b)."""
+    largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
+    sizes, size_b = [], SMALLEST_B
+    while size_b < largest_b:
+        sizes.append(size_b)
+        size_b *= APART
+    return (*sizes, largest_b)
+
+
+def leaves_of(plan: Plan) -> list[list[str]]:
+    """GPU servers by scalable unit, whose ports of a rail end on the same leaf."""
+    servers = plan.devices[plan.devices["role"] == "gpu"]
+    return [names.tolist() for _, names in servers.groupby("unit", sort=True)["name"]]
+
+
+def wanted_of(plan: Plan) -> Wanted:
+    """The sweep of a plan over all of its GPU nodes. Groups of one rank, and a span whose groups are those of a larger one, are
+    not measured."""
+    workload, leaves = workload_of(plan), leaves_of(plan)
+    nodes = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    groups = {
+        "whole": {"whole": nodes},
+        "leaf": {f"leaf group {n}": names for n, names in enumerate(leaves, 1)},
+        "node": {node: [node] for node in nodes},
+    }
+    spans: dict[str, list[tuple[str, str, int]]] = {node: [] for node in nodes}
+    seen: list[set[frozenset[str]]] = []
+    for span, each in groups.items():
+        if (parts := {frozenset(members) for members in each.values()}) in seen:
+            continue
+        seen.append(parts)
+        for group, members in each.items():
+            if (size := len(members) * workload.ranks_per_node) > 1:
+                for node in members:
+                    spans[node].append((span, group, size))
+    iterations = ROUNDS[workload.computes_on][0]
+    return Wanted(
+        workload.ranks_per_node, iterations, sizes_of(plan), {one: tuple(each) for one, each in spans.items()}
+    )
+
+
+def rows_wanted(sizes: Sequence[int], ranks: int) -> list[Row]:
+    """What a group of so many ranks measures, in order: the size in bytes is a whole number of elements for each rank."""
+    found = []
+    for kind, operation, size_b in product(ELEMENT_B, OPERATIONS, sizes):
+        elements = max(size_b // ELEMENT_B[kind] // ranks, 1) * ranks
+        found.append({"type": kind, "operation": operation, "size_b": elements * ELEMENT_B[kind]})
+    return found
+
+
+def unlike(wanted: Wanted, ranks: Sequence[Mapping[str, Any]], nodes: Iterable[str]) -> list[str]:
+    """In what the ranks of these nodes measured another sweep than the planned one, or less."""
+    hosts, rows_of_size = Counter(rank["host"] for rank in ranks), dict[int, list[Row]]()
+    found = [
+        f"{node}: {hosts[node]} ranks, planned {wanted.per_node}" for node in nodes if hosts[node] != wanted.per_node
+    ]
+    for rank in ranks:
+        name = f"rank {rank['rank']} on {rank['host']}"
+        about = (rank["schema_version"], rank["world_size"], rank["iterations"])
+        if about != (WRITTEN, wanted.world, wanted.iterations):
+            words = f"schema version {about[0]}, {about[1]} ranks, {about[2]} rounds"
+            found.append(f"{name} tells of {words}, planned {WRITTEN}, {wanted.world}, {wanted.iterations}")
+        told = [(one["span"], one["group"], one["size"]) for one in rank["spans"]]
+        planned = list(wanted.spans.get(rank["host"], ()))
+        if told != planned:
+            found.append(f"{name} measured {told or 'nothing'}, planned {planned or 'nothing'}")
+            continue
+        for one in rank["spans"]:
+            if one["size"] not in rows_of_size:
+                rows_of_size[one["size"]] = rows_wanted(wanted.sizes, one["size"])
+            rows = rows_of_size[one["size"]]
+            if len(one["time_us"]) != len(rows) or one.get("rows", rows) != rows:
+                found.append(f"{name} measured other sizes, types or operations in {one['group']} than planned")
+    return found
+
+
+# ---- joining ---------------------------------------------------------------------------------------------------------
 
 
 def factor(operation: str, world: int) -> float:

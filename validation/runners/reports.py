@@ -5,13 +5,14 @@
 A job runs on many nodes, and whatever runs there may print: nothing of it is trusted before it is typed.
 """
 
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypeVar, cast
 
 from pydantic import with_config
 from typing_extensions import TypedDict
 
 from network.drivers import answers
-from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Source, Whole
+from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Source, Text, Whole
 
 
 class Measured(TypedDict):
@@ -37,6 +38,7 @@ class SpanOfRank(TypedDict):
 class CollectivesRank(TypedDict):
     """One rank of workloads/collectives.py: 'cpu' or the GPU's name, the GPU's UUID as NVML writes it, what it measured."""
 
+    schema_version: Whole
     rank: Whole
     host: Line
     device: Line
@@ -168,6 +170,157 @@ class BurnInResult(TypedDict):
     rank: BurnInRank
     watch: Watch | None
     torch: NotRequired[Line]
+
+
+# ---- training: the events that a rank writes (workloads/training.py) ---------------------------------------------------
+class TrainingEvent(TypedDict):
+    """What every event says: Unix time in seconds, the rank, and how often the job had been started before."""
+
+    event: Line
+    time: Number
+    rank: Whole
+    attempt: Whole
+
+
+class TrainingStart(TrainingEvent):
+    """An attempt began: on what it computes, over what the ranks talk, and on which nodes they are."""
+
+    host: Line
+    hosts: list[Line]
+    world_size: Whole
+    backend: Line
+    device: Line
+    uuid: Line
+    start_loss: Number
+    loss_floor: Number
+    detectors: list[Line]
+    job: Line
+
+
+class TrainingResume(TrainingEvent):
+    """The step of the checkpoint from which an attempt goes on; 0 for the beginning."""
+
+    step: Whole
+    skipped: list[Any]
+
+
+class TrainingStep(TrainingEvent):
+    """One step."""
+
+    step: Whole
+    loss: Number
+    accuracy: Number | None
+    gradient_norm: Number
+    learning_rate: Number
+    tokens_per_s: Number
+    step_s: Number
+    data_s: Number
+    compute_s: Number
+    communication_s: Number
+    checkpoint_stall_s: Number
+
+
+class TrainingCheckpoint(TrainingEvent):
+    """A checkpoint that is durable."""
+
+    step: Whole
+    bytes: Whole
+    stall_s: Number
+    write_s: Number
+    total_s: Number
+    gb_s: Number
+
+
+class TrainingEnd(TrainingEvent):
+    """All steps are done."""
+
+    loss: Number
+    loss_hex: Line
+    parameters_sha256: Line
+    observing_s: Number
+    trained_s: Number
+
+
+TRAINING_EVENTS: Mapping[str, Any] = {
+    "start": TrainingStart,
+    "resume": TrainingResume,
+    "step": TrainingStep,
+    "checkpoint": TrainingCheckpoint,
+    "end": TrainingEnd,
+}
+"""By kind of event, what it has to say; others (a fault, a failed checkpoint, a step that is awaited) say what every event says."""
+
+
+class TrainingJob(TypedDict):
+    """A job as Slurm said that it ended; Unix times in seconds."""
+
+    job: Whole
+    state: Line
+    submitted: Number
+    ended: Number
+    nodes: list[Line]
+
+
+class TrainingState(TypedDict):
+    """The job and the node that lost its power as Slurm saw them."""
+
+    time: Number
+    state: Line
+    restarts: Whole
+    nodes: list[Line]
+    victim: Line
+
+
+class TrainingSight(TypedDict):
+    """Who noticed the outage."""
+
+    time: Number
+    by: Line
+    what: Line
+
+
+class TrainingOutage(TypedDict):
+    """The cut of a node's power; Unix times in seconds."""
+
+    victim: Line
+    nodes: list[Line]
+    cut_began: Number
+    cut_ended: Number
+    restore_began: Number
+    power_back: Number
+    node_back: Number
+
+
+class TrainingRecording(TypedDict):
+    """A whole recording (runners/training.py)."""
+
+    gpu_nodes: list[Line]
+    schema_version: Whole
+    processes_per_node: Whole
+    settings: dict[Line, Any]
+    jobs: dict[Line, TrainingJob]
+    metrics: dict[Line, dict[Line, list[dict[Line, Any]]]]
+    outage: dict[Line, Any]
+    states: list[TrainingState]
+    sightings: list[TrainingSight]
+    bmc_log: list[dict[Line, Any]]
+    problems: list[Text]
+    run: dict[Line, Line]
+    parts: dict[Line, dict[Line, Any]]
+    signatures: list[dict[Line, Any]]
+    unsigned: dict[Line, Text]
+
+
+def training_of(said: object, source: Source) -> None:
+    """UnreadableAnswer where this is no whole recording of a training: it names the field that is missing or odd."""
+    whole: Any = answers.read(TrainingRecording, said, source)
+    if whole["outage"]:
+        answers.read(TrainingOutage, whole["outage"], source)
+    for run, ranks in whole["metrics"].items():
+        for rank, events in ranks.items():
+            at = Source(source.device, f"{source.operation}: run {run}, rank {rank}", source.next_step)
+            for event in events:
+                answers.read(TRAINING_EVENTS.get(event.get("event", ""), TrainingEvent), event, at)
 
 
 Report = TypeVar("Report", CollectivesRank, CollectivesPrinted, BurnInResult)

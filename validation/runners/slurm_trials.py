@@ -105,9 +105,8 @@ class Preemption:
 
     @property
     def start_s(self) -> float:
-        """From the submission of the urgent job to its start; 0 where nothing says it. ValueError for odd times."""
-        times = [self.urgent.get(key, "") for key in ("SubmitTime", "StartTime")]
-        return _seconds_between(*times) if all(times) else 0.0
+        """From the submission of the urgent job to its start. LookupError where nothing says it, ValueError for odd times."""
+        return _seconds_between(self.urgent["SubmitTime"], self.urgent["StartTime"])
 
     @property
     def restarts(self) -> int:

@@ -97,6 +97,12 @@ class Recording:
         return cls(**json.loads(text))
 
 
+def settings_of(nodes: int) -> dict[str, Any]:
+    """The settings of the runs on so many nodes."""
+    slow = {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": list(SLOW_STEPS)}
+    return {"steps": STEPS, "checkpoint_every": CHECKPOINT_EVERY, "nodes": nodes, "slow": slow}
+
+
 class Watch:
     """Observers that look at the same time, each in a thread, until they see what they wait for or all is over."""
 
@@ -167,12 +173,7 @@ class Rehearsal:
             )
         self.files.run(f"umask 077; mkdir -p {folder} && cat > {folder}/training.py", stdin=PROGRAM.read_bytes())
         self.recording.processes_per_node = self.workload.ranks_per_node
-        self.recording.settings = {
-            "steps": STEPS,
-            "checkpoint_every": CHECKPOINT_EVERY,
-            "nodes": self.nodes,
-            "slow": {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": SLOW_STEPS},
-        }
+        self.recording.settings = settings_of(self.nodes)
 
     def collect(self) -> None:
         """Read what the ranks wrote, then remove the folder."""

@@ -1,0 +1,136 @@
+"""Every way to leave something out of a raw output: texts that hold JSON are opened, and closed again.
+
+for place, raw in without_each(raw_of(item, subject)): ...      # each key, element and leaf left out in turn
+for place, raw in renamed(raw, names): ...                      # each name of a device changed in turn
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+Pass = Callable[[str], bool]
+Put = Callable[[Any], bytes]
+Leave = Callable[[], bytes]
+STRANGER = "stranger99"
+"""A name that no plan has."""
+LIKE_OTHERS = 4
+"""Of longer lists every element is left out, and the first and last ones are opened: the others are like them."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A text and what it holds: `form` is json (one document), lines (one on a line), rows (lines of words)."""
+
+    form: str
+    holds: Any
+
+    def closed(self) -> str:
+        """The text again."""
+        if self.form == "json":
+            return json.dumps(shut(self.holds))
+        if self.form == "lines":
+            return "".join(json.dumps(shut(one)) + "\n" for one in self.holds)
+        return "\n".join(" ".join(map(str, words)) for words in self.holds)
+
+
+def opened(value: Any) -> Any:
+    """A value with each text of it that holds JSON opened."""
+    if isinstance(value, dict):
+        return {key: opened(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [opened(one) for one in value]
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return Opened("json", opened(json.loads(value)))
+        except ValueError:
+            return _lines(value)
+    return value
+
+
+def _lines(text: str) -> Any:
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(text):
+        try:
+            one, at = decoder.raw_decode(text, at)
+        except ValueError:
+            return text
+        found.append(opened(one))
+        while text[at : at + 1].isspace():
+            at += 1
+    return Opened("lines", found)
+
+
+def document(raw: bytes) -> Opened:
+    """A raw output, opened. One that is no JSON is rows of words."""
+    text = raw.decode()
+    found = opened(text)
+    return found if isinstance(found, Opened) else Opened("rows", [line.split() for line in text.splitlines()])
+
+
+def shut(value: Any) -> Any:
+    """A value with each opened text closed."""
+    if isinstance(value, Opened):
+        return value.closed()
+    if isinstance(value, dict):
+        return {key: shut(one) for key, one in value.items()}
+    return [shut(one) for one in value] if isinstance(value, list) else value
+
+
+def without_each(raw: bytes, other: Pass = lambda place: False) -> Iterator[tuple[str, bytes]]:
+    """(place, raw output without it) of each key and element at any depth, but for places of which `other` says that they are about
+    something else."""
+    yield from _without(document(raw), "", lambda new: new.closed().encode(), other)
+
+
+def _without(value: Any, at: str, put: Put, keep: Pass) -> Iterator[tuple[str, bytes]]:
+    for place, part, with_, lacking in _parts(value, at, put):
+        if keep(place):
+            continue
+        if lacking is not None:
+            yield place, lacking()
+        if part is not None:
+            yield from _without(part, place, with_, keep)
+
+
+def _parts(value: Any, at: str, put: Put) -> Iterator[tuple[str, Any, Put, Leave | None]]:
+    """(place, part or None for one that is not opened, how to put another there, how to leave it out)."""
+    if isinstance(value, Opened):
+        form = value.form
+        yield at, value.holds, lambda new: put(Opened(form, new)), None
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield f"{at}/{key}", part, partial(_with, value, key, put), partial(_lacking, value, key, put)
+    elif isinstance(value, list):
+        for n, part in enumerate(value):
+            like_others = LIKE_OTHERS // 2 <= n < len(value) - LIKE_OTHERS // 2
+            shown = None if like_others else part
+            yield f"{at}/{n}", shown, partial(_with, value, n, put), partial(_lacking, value, n, put)
+
+
+def _with(value: Any, at: Any, put: Put, new: Any) -> bytes:
+    return put({**value, at: new} if isinstance(value, dict) else [*value[:at], new, *value[at + 1 :]])
+
+
+def _lacking(value: Any, at: Any, put: Put) -> bytes:
+    if isinstance(value, dict):
+        return put({name: one for name, one in value.items() if name != at})
+    return put([*value[:at], *value[at + 1 :]])
+
+
+def renamed(raw: bytes, names: Collection[str], other: Pass = lambda place: False) -> Iterator[tuple[str, bytes]]:
+    """(place, raw output) with each name of a device, where it stands as a key or a value, changed in turn into a stranger's."""
+    yield from _renamed(document(raw), "", lambda new: new.closed().encode(), names, other)
+
+
+def _renamed(value: Any, at: str, put: Put, names: Collection[str], keep: Pass) -> Iterator[tuple[str, bytes]]:
+    for place, part, with_, _ in _parts(value, at, put):
+        if keep(place):
+            continue
+        if isinstance(value, dict) and (key := place.rpartition("/")[2]) in names:
+            yield f"{place} (key)", put({(STRANGER if name == key else name): one for name, one in value.items()})
+        if isinstance(part, str) and part in names:
+            yield f"{place} (value)", with_(STRANGER)
+        elif part is not None:
+            yield from _renamed(part, place, with_, names, keep)
