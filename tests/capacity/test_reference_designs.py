@@ -10,7 +10,7 @@ from capacity.outputs.summary import summarise
 from capacity.sizes import complete
 from inventory.site import Site, parse_site
 from inventory.site.new import Wanted, design_of, site_text
-from inventory.site.references import leaves
+from inventory.site.references import at, leaves
 
 OTHER_CODES = re.compile(r"\bNEC\b|\bUL \d|\bIEEE\b|North America")
 
@@ -112,3 +112,13 @@ def test_iec_400v_goes_with_every_design_of_air_cooled_servers(design: str) -> N
     for order in ([design, "iec-400v"], ["iec-400v", design]):
         site = parse_site(f"schema_version: 1\nname: hall\nbased_on: [{', '.join(order)}]\nserver: {{count: 32}}\n")
         assert (site.power.code, site.power.voltage_v, site.power.rack_pdu.model) == ("iec", 400, "rack-pdu-63a-400v")
+
+
+@pytest.mark.parametrize("code", ["nec", "iec"])
+@pytest.mark.parametrize("gpu", ["h100", "gb300"])
+def test_ratings_are_worked_out_from_the_first_rung_of_their_ladder(gpu: str, code: str) -> None:
+    """What a design takes over from another one that it is made of is no rung to begin at: a size only grows."""
+    effective = parse_site(site_text(Wanted("hall", gpu=gpu, fabric="ib", servers=72, power_code=code))).effective
+    for key, ladder in effective.ladders.items():
+        begins = {name: at(effective.value, tuple(ladder.full_key(name).split("."))) for name in ladder.rungs[0]}
+        assert begins == dict(ladder.rungs[0]), key

@@ -24,6 +24,7 @@ from inventory.site.explain import origin_of
 from inventory.site.new import Wanted, site_text
 from inventory.site.references import Ladder, at
 from inventory.site.yaml_source import Problem
+from tests.capacity import counts
 from tests.capacity.broken_sites import BREAKS, base
 from tests.capacity.sites import variant
 from tests.first_sites import FIRST, first_plan, first_site, text_of
@@ -76,10 +77,14 @@ def assert_least(site: Site) -> None:
     Remedies are not looked at, so that none are tried; stages that a size does not touch are planned once.
     """
     kept = Kept()
-    at_size = errors(build(site, kept=kept, what_ifs=False))
+    plan = build(site, kept=kept, what_ifs=False)
+    at_size = errors(plan)
     for key, known in smaller(site).items():
         more = errors(build(loading.with_sizes(site, known), kept=kept.below(), what_ifs=False)) - at_size
         assert more, f"{site.name}: {key} could be smaller than {sizes(site).get(key, known)}"
+    if not [one for one in plan.findings if one.severity == "error"]:
+        for judge in counts.ALL:
+            judge(plan)
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -89,15 +94,22 @@ def test_the_sizes_of_the_first_sites_are_least(name: str) -> None:
 
 ONLY_DRAW = (Phase.explicit, Phase.generate)
 """A failing site is shown as drawn: making it smaller would plan hundreds of others."""
+DESIGNS = (
+    *(("h100", "ib"), ("h200", "ib"), ("b200", "ib"), ("b200", "roce"), ("b300", "ib"), ("b300", "roce")),
+    *(("gb200", "ib"), ("gb300", "ib"), ("mi355x", "roce")),
+)
+"""GPU and fabric of each design that `bringup new` knows."""
 DRAWN = st.builds(
-    lambda gpu, n: Wanted(
+    lambda design, n, code: Wanted(
         "drawn",
-        gpu=gpu,
-        fabric={"h100": "ib", "b200": "roce", "gb300": "ib"}[gpu],
-        servers=18 * (n % 12 + 1) if gpu == "gb300" else n,
+        gpu=design[0],
+        fabric=design[1],
+        servers=18 * (n % 12 + 1) if design[0].startswith("gb") else n,
+        power_code=code,
     ),
-    st.sampled_from(["h100", "b200", "gb300"]),
+    st.sampled_from(DESIGNS),
     st.integers(1, 160),
+    st.sampled_from(["nec", "iec"]),
 )
 
 
