@@ -35,7 +35,7 @@ from validation.evidence.record import (
     raw_path,
     to_statement,
 )
-from validation.evidence.store import LAB_ROLE, Store, read_envelope, signed, statements_of
+from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
 from validation.register import Item, PlanView, Register
 
@@ -163,6 +163,11 @@ def sign_form(
 ) -> Signing:
     """Sign a form as its first signer. The signer's key must be pinned for the role that the form states."""
     records = records_of(register, site, plan, form_path, now, store, approve, known)
+    return _sign(register, site, records, signer, store)
+
+
+def _sign(register: Register, site: Site, records: Sequence[Record], signer: CryptoSigner, store: Store) -> Signing:
+    """Sign the records of a form."""
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
@@ -202,7 +207,12 @@ def countersign(
         raise AttestError(f"{pending}: it was changed after it had been signed; start again from the form")
     if signer.public_key.keyid in envelope.signatures:
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
-    lacking = _trust(site, store).missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
+    contents = store.verify()
+    trust = trust_of(site, contents)
+    for record in map(from_statement, statements):
+        if since := _failed_since(record[0], contents, trust, item, site):
+            raise AttestError(f"{pending}: {since}; do the step again, and start again from the form")
+    lacking = trust.missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
     store.append_statements([_second(envelope, statements[0], item, name, now)], signer)
     envelope.sign(signer)
@@ -210,6 +220,19 @@ def countersign(
     if signing.pending is None:
         pending.unlink()
     return signing
+
+
+def _failed_since(record: Record, contents: Contents, trust: Trust, item: Item, site: Site) -> str:
+    """Which failure of an item and asset was signed after a record about them was signed first, '' for none: the gate keeps it."""
+    wanted = set(item.signers_on(site))
+    for entry in contents.entries:
+        one = entry.record
+        if (one.item, one.subject, one.result) != (record.item, record.subject, "FAILED") or one.ended <= record.ended:
+            continue
+        if any(trust.roles_of_failure(key, rehearsal=False) & wanted for key in entry.signers):
+            when = f"{one.ended:%Y-%m-%d %H:%M %Z} (line {entry.line})"
+            return f"{one.item} {printable(one.subject)} was found failed since, on {when}"
+    return ""
 
 
 def run(
@@ -237,14 +260,14 @@ def run(
     signer = signer_from(key, Path.cwd())
     store = open_store(site, folder / "evidence", plan=plan.hash, recorder=recorder_of(site))
     content = None if pending is None else content_of(pending)
-    if pending is not None and content is not None:
-        seen = pending_records(pending, content)
+    if form is not None:
+        seen = records_of(register, site, plan, form, datetime.now(UTC), store, approve, known)
     else:
-        seen = records_of(register, site, plan, form, datetime.now(UTC), known=known) if form is not None else []
+        seen = pending_records(pending, content) if pending is not None else []
     for line in shown(seen):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if form is not None:
-        done = sign_form(register, site, plan, form, signer, store, datetime.now(UTC), approve, known)
+        done = _sign(register, site, seen, signer, store)  # what was shown: the file may be another one by now
     elif pending is not None:
         done = countersign(register, site, pending, signer, name, store, content=content)
     else:

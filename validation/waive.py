@@ -19,6 +19,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
 from inventory.findings_registry import current, nearest
+from network.drivers.errors import one_line
 from validation.evidence import strict
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
@@ -34,6 +35,8 @@ APPROVER_ROLE = "approver"
 MAX_DAYS = 366
 SKEW = timedelta(minutes=5)
 MAX_NUMBER = 1e300
+MAX_TEXT = 2000
+"""Characters of a text of a waiver: the page repeats it for each subject. A choice of ours."""
 SIGNERS_OF_REPORT = 2
 """Approvers, each with a waiver of their own about the same report."""
 SIGNERS_OF_FAILED = 2
@@ -128,7 +131,7 @@ def waive(
     unknown item or subject, for one that no waiver can replace, without owner or reason, or with an end in the past or more than a
     year away.
     """
-    if reason := refusal(register, waiver, now, known, asked):
+    if reason := refused(register, waiver, now, known, asked):
         raise WaiverError(reason)
     store.append_statements([_statement(waiver, now)], *signers)
 
@@ -155,7 +158,10 @@ def refusal(
     """Why no waiver may say this, or None: the verb and the gate ask the same. ``known`` are the subjects that the item has;
     None where they are not compared. ``asked`` are those that a check asks (`asked_of`); None: all, where the item has a check.
     """
-    name = f"the waiver of {waiver.item}"
+    name = f"the waiver of {one_line(waiver.item, MAX_TEXT)}"
+    for what, said in {"item": waiver.item, **_texts(waiver)}.items():
+        if len(said) > MAX_TEXT:
+            return f"{name} has {what} of {len(said)} characters, at most {MAX_TEXT} are read: keep a longer text as a file"
     if _ITEM.fullmatch(waiver.item):
         item = register.items.get(waiver.item)
         if item is None:
@@ -163,12 +169,11 @@ def refusal(
         if not item.waivable:
             return f"{waiver.item} cannot be waived: it is a safety item, go-live itself or has a floor"
         if known is not None and waiver.subject != ALL_SUBJECTS and waiver.subject not in known:
-            return f"{waiver.item} has no subject {waiver.subject}; it has {', '.join(known) or 'none'}"
+            return f"{waiver.item} has no subject {waiver.subject}; it has {_listed(known) or 'none'}"
     elif not _FINDING.fullmatch(waiver.item):
         return f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)"
     elif current(waiver.item) is None:
-        alike = ", ".join(nearest(waiver.item)) or "see docs/findings.md"
-        return f"there is no finding {waiver.item}. Nearest: {alike}"
+        return f"there is no finding {waiver.item}. See docs/findings.md"
     if not waiver.owner.strip() or not waiver.reason.strip():
         return f"{name} needs an owner and a reason"
     if odd := [what for what, said in _texts(waiver).items() if not said.isprintable()]:
@@ -181,6 +186,21 @@ def refusal(
     if (waiver.expires - given).days > MAX_DAYS:
         return f"{name} would last more than {MAX_DAYS} days"
     return _report_refusal(register, waiver, given, asked) if waiver.report else None
+
+
+def refused(
+    register: Register,
+    waiver: Waiver,
+    now: datetime,
+    known: Sequence[str] | None = None,
+    asked: Collection[str] | None = None,
+) -> str | None:
+    """As `refusal`, for who is about to sign; of a finding that does not exist, those whose names are alike. Takes milliseconds."""
+    reason = refusal(register, waiver, now, known, asked)
+    named = len(waiver.item) <= MAX_TEXT and _FINDING.fullmatch(waiver.item)
+    if reason and named and current(waiver.item) is None and (alike := nearest(waiver.item)):
+        return f"there is no finding {waiver.item}. Nearest: {', '.join(alike)}"
+    return reason
 
 
 def _texts(waiver: Waiver) -> dict[str, str]:
@@ -278,7 +298,8 @@ def counted(
     valid: list[Waiver] = []
     notices: list[str] = []
     for waiver in waivers:
-        name, item = f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}", register.items.get(waiver.item)
+        name = one_line(f"the waiver of {waiver.item} {waiver.subject} by {waiver.owner}", MAX_TEXT)
+        item = register.items.get(waiver.item)
         roles = {role for key in waiver.signers for role in trust.roles(key, rehearsal=rehearsal)}
         if waiver.expires <= now:
             notices.append(f"{name} expired on {waiver.expires:%Y-%m-%d}")

@@ -242,7 +242,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.register import load_register
-    from validation.waive import APPROVER_ROLE, Waiver, WaiverError, asked_of, refusal, waive
+    from validation.waive import APPROVER_ROLE, Waiver, WaiverError, asked_of, refused, waive
 
     report, content = report_of(arguments)
     plan = planned(arguments.site)
@@ -257,7 +257,7 @@ def run_waive(arguments: argparse.Namespace) -> int:
     waiver = replace(waiver, report=report)
     known = register.subjects(item, plan) if item else []
     asked = asked_of(register, item, plan) if item else None
-    if reason := refusal(register, waiver, datetime.now(UTC), known, asked):
+    if reason := refused(register, waiver, datetime.now(UTC), known, asked):
         raise WaiverError(reason)
     store.enroll(key, role="approver", owner=arguments.owner)
     if content:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,21 @@ def test_a_signed_failure_goes_into_the_log_at_its_first_signature(
 ) -> None:
     assert sign(form(outcome="failed"), "electrician").pending is None
     assert status("S091.attested") == "fail"
+
+
+def test_a_form_from_before_a_failure_is_not_countersigned(
+    register: Register,
+    real_site: Site,
+    empty: Store,
+    plan: SmallPlan,
+    pending: Path,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+) -> None:
+    later = NOW + timedelta(hours=1)
+    sign_form(register, real_site, plan, form(outcome="failed"), people["electrician"], empty, later)
+    with pytest.raises(AttestError, match="S091.attested lab was found failed since, on 2027-03-01 13:00"):
+        countersign(register, real_site, pending, people["safety-officer"], "Joe", empty, later)
 
 
 def test_a_countersigner_states_name_and_outcome_under_the_own_signature(

@@ -402,6 +402,38 @@ def test_what_is_countersigned_is_what_was_shown(
     assert [one.record.subject for one in real_store.verify().entries] == ["site"]
 
 
+def test_a_form_is_signed_as_it_was_shown(
+    register: Register,
+    real_site: Site,
+    real_store: Store,
+    people: dict[str, CryptoSigner],
+    signer: CryptoSigner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The form was read once to show it, and once more to sign it."""
+    item = register.items["S005.attested"]
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_bytes(people[item.signers[0]].private_bytes)
+    monkeypatch.setattr(attest, "recorder_of", lambda site: signer)
+    monkeypatch.setattr(attest, "open_store", lambda *_, **__: real_store)
+    plan, path = SmallPlan(real_site, hash="ab" * 32), tmp_path / "form.yaml"
+    today = {name: str(date.today()) for name in ("date", "calibration")}
+    said = form_of(item) | {"outcome": "failed", "role": item.signers[0], **today}
+    path.write_text(json.dumps({**said, "item": item.id, "subjects": register.subjects(item, plan)[:1]}))
+    shown = attest.shown
+
+    def swapped(seen: Any) -> list[str]:
+        path.write_text(path.read_text().replace('"failed"', '"passed"'))
+        return shown(seen)
+
+    monkeypatch.setattr(attest, "shown", swapped)
+    given: Any = (real_site, register, plan, real_store.path.parent)
+    assert attest.run(*given, key=f"file:{key}", form=path, console=Console(file=StringIO())) == 0
+    assert [one.record.result for one in real_store.verify().entries] == ["FAILED"]
+
+
 def test_an_attachment_that_is_gone_is_not_countersigned(
     register: Register,
     real_site: Site,
@@ -934,11 +966,14 @@ def test_thousands_of_waivers_of_one_approver_are_judged_in_time(
     key = frozenset({people["approver"].public_key.keyid})
     end = NOW + timedelta(days=30)
     given = [Waiver(ITEM, "leaf01", "Jane", end, f"why {n}", key, NOW, line=n + 1) for n in range(20_000)]
+    given += [Waiver(f"POWER-X{n}", "*", "Jane", end, "why", key, NOW) for n in range(5_000)]
+    given += [Waiver(ITEM, "*", "Jane", end, "why " * 1_000_000, key, NOW)]
     log = Contents(owners={one: KeyOwner("approver", "a") for one in key}, recorders=frozenset())
     began = time.process_time()
     verdict = judge(register, SmallPlan(real_site), log, given, NOW)
     assert time.process_time() - began < 20
     assert _subject(verdict).status == "waived"
+    assert max(map(len, verdict.notices)) < 3000
 
 
 def test_known_hosts_pins_no_revoked_key() -> None:

@@ -64,6 +64,8 @@ def test_waivers_and_records_share_the_log(register: Register, store: Store, sig
         ("S052.applied", {"reason": ""}, "needs an owner and a reason"),
         ("S052.applied", {"owner": "J. \x1b[2K"}, "has unprintable characters in owner: write one line"),
         ("S052.applied", {"reason": "late\nGO-LIVE"}, "has unprintable characters in reason"),
+        ("S052.applied", {"reason": "x" * 2001}, "has reason of 2001 characters, at most 2000 are read"),
+        ("A-" * 2000 + "A", {}, "has item of 4001 characters"),
         ("S052.applied", {"expires": NOW}, "would have ended on 2027-03-01"),
         ("S052.applied", {"expires": NOW + timedelta(days=400)}, "would last more than 366 days"),
     ],
