@@ -33,7 +33,7 @@ from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
 from network.infiniband.subnet import guid_book
 from network.infiniband.wire import FABRIC
-from validation import assembly, burn_in, gpu_faults, infiniband, link_pairs, readings
+from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, readings
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -395,6 +395,16 @@ def _pairs(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(found.value, found.problems)
 
 
+def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callable[[bytes, str, Plan], Again]:
+    """What an incast showed, from the counters of all ends on its way."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        found = judge(plan, json.loads(raw))
+        return Again(found.value, found.problems)
+
+    return again
+
+
 def _air(raw: bytes, subject: str, plan: Plan) -> Again:
     data = _data(raw, subject)
     supplies, thermal = _part(data, subject, "power_supplies", PowerSupplies), _part(data, subject, "thermal", Thermal)
@@ -621,6 +631,8 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S034.measured": _burn_in,
     "S054.applied": _mtu,
     "S054.measured": _crossed,
+    "S055.measured": _incast(incast.lossless),
+    "S056.measured": _incast(incast.marked),
     "S061.applied": _version,
     "S062.measured": _neighbours,
     "S066.measured": _sweep,

@@ -384,7 +384,7 @@ NEEDS_LINKS = {"S047.measured", "S057.applied", "S058.applied", "S170.observed"}
 """Adapters and switches with links of their own."""
 ROUTED = {"S052.applied"}
 """Its check reads the routes that take the place of LAG and MLAG; the register says that the lab has neither."""
-NEEDS_ROCE_ADAPTERS = {"S055.applied", "S056.applied"}
+NEEDS_ROCE_ADAPTERS = {"S055.applied", "S055.measured", "S056.applied", "S056.measured"}
 """Their checks read adapters of a RoCE fabric; the lab's is InfiniBand."""
 
 

@@ -268,7 +268,9 @@ def sound(record: MakeRecord, plan: Plan, item: str) -> Record:
     return record(item, subject, value=json.loads(json.dumps(found.value)), limit=found.limit, limit_source="x")
 
 
-OF_RECORDS = sorted(set(FROM_RAW) - {"S034.measured"})
+OF_ROCE = {"S055.measured", "S056.measured"}
+"""Nothing of them is on the lab, whose fabric is InfiniBand: test_incast.py computes them again."""
+OF_RECORDS = sorted(set(FROM_RAW) - {"S034.measured", *OF_ROCE})
 
 
 def other(value: Any) -> Any:

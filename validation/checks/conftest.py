@@ -29,7 +29,16 @@ from network.infiniband import subnet
 from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
 from validation.check import site_limit
-from validation.facts import Facts, node_results, probes, second_reader, separation_acts, storage_acts, testinfra_facts
+from validation.facts import (
+    Facts,
+    incast,
+    node_results,
+    probes,
+    second_reader,
+    separation_acts,
+    storage_acts,
+    testinfra_facts,
+)
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
@@ -49,6 +58,7 @@ ORDER = (
     "canaries",
     "checkpoint_writes",
     "collectives",
+    "incast_run",
     "fire_drill",
     "diagnosed_again",
     "burn_in",
@@ -169,6 +179,18 @@ def diagnose_again(plan: Plan, facts: Facts) -> Mapping[str, Any]:
     took_s = first["ended"] - first["began"]
     not_before = first["began"] + 2 * took_s / counters.LEAST_SHARE
     return diagnosed(host, plan.site.timeouts.infiniband_s, options=COUNTERS_ALONE, not_before=not_before)
+
+
+@pytest.fixture(scope="session")
+def incast_run(plan: Plan) -> Mapping[str, Any]:
+    """What every end on the way counted while several servers wrote to one adapter, on a RoCE site."""
+    return try_lossless(plan)
+
+
+def try_lossless(plan: Plan) -> Mapping[str, Any]:
+    """The incast of a plan; nothing where it has none."""
+    wanted = incast.planned(plan)
+    return {"errors": {}} if wanted is None else incast.run(plan, wanted)
 
 
 @pytest.fixture(scope="session")

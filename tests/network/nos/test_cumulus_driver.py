@@ -20,6 +20,7 @@ from network.drivers.errors import (
     PushRefused,
     PushRolledBack,
     Unreachable,
+    UnreadableAnswer,
 )
 from network.nos.choose import driver
 from network.nos.cumulus import driver as cumulus
@@ -132,6 +133,28 @@ def test_what_nvue_adds_by_itself_is_no_difference(nvue):
         one.confirm()
     assert missing({"a": {}, "b": {"c": 1}}, {"a": {"x": 1}, "b": {"c": 1}}) == ""
     assert missing({"a": {}, "b": {"c": 1}}, {"b": {"c": 2}}) == "a\nb c 1"
+
+
+def test_counters_of_queues_and_pauses_are_read_for_each_port(nvue):
+    with switch(nvue) as one:
+        assert one.queue_counters(["swp1s0"]) == {
+            "swp1s0": {
+                "sent/0": 10,
+                "marked/0": 0,
+                "dropped/0": 0,
+                "sent/3": 20,
+                "marked/3": 12,
+                "dropped/3": 1 + 2 + 4,
+                "pauses_sent/3": 6,
+                "pauses_received/3": 5,
+                "pauses_sent/4": 0,
+                "pauses_received/4": 0,
+            }
+        }
+        with pytest.raises(UnreadableAnswer, match="dropped, marked, pauses_received, pauses_sent of swp2"):
+            one.queue_counters(["swp2"])
+        with pytest.raises(UnreadableAnswer, match="a number of swp3 pfc-stats tx-pause-frames"):
+            one.queue_counters(["swp3"])
 
 
 def test_facts_and_sessions_are_read(nvue):
