@@ -25,7 +25,7 @@ ROGUE, ROGUE_ADDRESS, ROGUE_RANGE = "rogue0", "10.78.1.250", "10.78.1.240,10.78.
 """Interface, address and range of the other DHCP server, in the provisioning network of lab-metal."""
 READY_S = 20.0
 SMALL_MIB = 512
-"""Of a drive that is too small: the image has about 1,200 MiB."""
+"""Of a drive that is too small: the image took 755 MiB on 28 November 2026."""
 PAGE = "fault/seed-may-end"
 SCRIPT = """#!/bin/sh
 # A script of the site that waits for a server: the demo's cloud-init that never ends.

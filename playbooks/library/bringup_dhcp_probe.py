@@ -39,6 +39,10 @@ DISCOVER, OFFER = 1, 2
 MESSAGE_TYPE, SERVER_ID, END, PAD = 53, 54, 255, 0
 IP_BUDGET_S = 10
 WAIT_S = 3.0
+ARP_S = 1.0
+"""Linux asks for a neighbour once a second (arp(7), retrans_time_ms)."""
+DISCARD = 9
+"""UDP port of the discard protocol (RFC 863): what is sent there is of no use to anybody but for its ARP."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,16 @@ def mac_of(said: str, address: str) -> str:
     return ""
 
 
+def neighbour(address: str) -> str:
+    """MAC of a machine on the segment; '' where it does not tell. Who has only sent a broadcast is asked for it by ARP."""
+    end = time.monotonic() + ARP_S
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as poke, contextlib.suppress(OSError):
+        poke.sendto(b"", (address, DISCARD))
+    while not (mac := mac_of(ip("-4", "neigh"), address)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return mac
+
+
 def ip(*arguments: str) -> str:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=True, timeout=IP_BUDGET_S)
     return done.stdout
@@ -104,7 +118,7 @@ def ask(interface: str, wait_s: float) -> list[Offer]:
     """Everybody who offers an address within the time."""
     transaction = secrets.token_bytes(4)
     mac = bytes([0x02]) + secrets.token_bytes(5)
-    found: dict[str, Offer] = {}
+    found: dict[str, tuple[str, str]] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -120,8 +134,9 @@ def ask(interface: str, wait_s: float) -> list[Offer]:
                 break
             said = offer(packet, transaction)
             if said is not None:
-                found[said.server] = Offer(said.server, said.offered, mac_of(ip("-4", "neigh"), sender[0]))
-    return sorted(found.values(), key=lambda one: socket.inet_aton(one.server))
+                found[said.server] = (said.offered, sender[0])
+    made = [Offer(server, offered, neighbour(sender)) for server, (offered, sender) in found.items()]
+    return sorted(made, key=lambda one: socket.inet_aton(one.server))
 
 
 def program(address: str) -> int:

@@ -93,6 +93,13 @@ def segment(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["ip", "netns", "delete", name], check=True, timeout=10)
 
 
+def rogue_mac() -> str:
+    """MAC of the other server's interface."""
+    argv = ["ip", "-n", f"{NETNS}-rogue", "-j", "link", "show", "rogue0"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=10)
+    return str(json.loads(done.stdout)[0]["address"])
+
+
 def printed() -> str:
     """What the program prints."""
     argv = ["ip", "netns", "exec", NETNS, sys.executable, str(PLAYBOOKS / "library/bringup_dhcp_probe.py"), "10.9.0.2"]
@@ -141,6 +148,7 @@ def test_a_rogue_server_is_found_with_its_mac_and_one_that_knows_its_clients_is_
         try:
             assert said in asked()
             assert [one["server"] for one in json.loads(printed())] == (["10.9.0.1"] if said != "[]" else [])
+            assert all(one["mac"] == rogue_mac() for one in json.loads(printed()))
         finally:
             server.kill()
             server.wait()

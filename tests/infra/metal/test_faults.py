@@ -1,7 +1,9 @@
 """Faults of the demo in what is served: other content under a name, altered images, seeds that wait; and another DHCP server."""
 
 import email
+import re
 import subprocess
+from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,8 @@ import pytest
 
 from infra.metal import faults
 from infra.metal.machines import Drive
-from infra.metal.segment import Segment
+from infra.metal.run import Heard
+from infra.metal.segment import LOADERS, Network, Segment
 
 ADDRESS = "10.78.1.11"
 
@@ -65,3 +68,26 @@ def test_only_what_the_node_itself_asks_for_in_vain_is_counted() -> None:
     segment = cast(Segment, SimpleNamespace(log_of_http=lambda: log))
     assert faults.waits(segment, ADDRESS, 0) == 1
     assert faults.waits(segment, ADDRESS, 30) == 0
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[Segment]:
+    """A segment of its own with dnsmasq, that answers nobody."""
+    if not all(path.exists() for path in LOADERS.values()):
+        pytest.skip("needs ipxe: infra/setup/metal.sh")
+    (tmp_path / "http").mkdir()
+    (tmp_path / "dnsmasq.conf").write_text(
+        "port=0\nno-ping\ninterface=br0\nbind-interfaces\ndhcp-range=10.78.1.0,static\ndhcp-ignore=tag:!known\n"
+    )
+    with Segment(Network("bringup-t-metal-faults", "10.78.1.1/24", ()), tmp_path, tmp_path / "state") as made:
+        yield made
+
+
+@pytest.mark.lab
+@pytest.mark.needs("dnsmasq", "root")
+def test_another_dhcp_server_is_named_on_the_segment_and_gone_after(segment: Segment) -> None:
+    assert Heard(segment).others() == ""
+    with faults.another_dhcp(segment):
+        said = Heard(segment).others()
+    assert re.fullmatch(rf"DHCP is answered by {faults.ROGUE_ADDRESS} \([0-9a-f:]{{17}}\) as well", said)
+    assert Heard(segment).others() == ""
