@@ -448,7 +448,28 @@ class _Search:
                     sorted(next(waiting[kind]) for kind, many in enumerate(one) for _ in range(many))
                     for one in fillings
                 ]
+            if evenly := self._evenly(number):
+                return evenly
         return []
+
+    def _evenly(self, number: int) -> list[list[int]]:
+        """Those first that need most of what is scarce, each in the rack that it leaves least full: for racks that are nearly full
+        in several needs, of which the search tries too few ways. [] where one finds no room.
+        """
+        needs = np.array(self.kinds)
+        scarce = np.array(self.counts) @ needs
+        full = np.zeros((number, needs.shape[1]))
+        racks: list[list[int]] = [[] for _ in range(number)]
+        for kind in np.argsort(-(needs @ scarce), kind="stable").tolist():
+            need = needs[kind]
+            for device in self.members[kind]:
+                after = (full + need).max(axis=1)
+                at = int(after.argmin())
+                if after[at] > 1 + 1e-9:
+                    return []
+                full[at] += need
+                racks[at].append(device)
+        return [sorted(rack) for rack in racks]
 
     def _fillings(self, counts: tuple[int, ...], racks: int) -> list[tuple[int, ...]] | None:
         """How many of each kind stand in each of `racks` racks; None where no way is found."""

@@ -5,7 +5,12 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capacity.build import build
+from capacity.sizes import complete
 from capacity.space.placement import COMPUTE, RackLimits, Room, Space, _Search, place
+from inventory.site import parse_site
+from inventory.site.new import Wanted, site_text
+from tests.capacity import counts
 from tests.capacity.packing import fit
 
 KINDS = {
@@ -70,6 +75,13 @@ def test_a_light_switch_stands_beside_heavy_ones_where_that_saves_a_rack() -> No
     space = placed({"nvidia-q3400-ra": 16, "nvidia-sn4600c": 8}, 30.0, 40)
     assert len(space.racks) == 4
     assert space.racks["use"].ne(COMPUTE).all()
+
+
+def test_switches_that_nearly_fill_the_power_and_the_outlets_of_their_racks_stand_evenly() -> None:
+    """Twelve GB200 racks: 66 fabric switches, 20 others and 5 nodes ask for 95 % of four racks in both."""
+    plan = build(complete(parse_site(site_text(Wanted("hall", gpu="gb200", fabric="ib", servers=216)))), what_ifs=False)
+    assert (plan.racks["model"] == "rack-48u-800").sum() == 5  # one of them has the storage
+    counts.one_rack_less_does_not_hold_the_switches_and_service_nodes_nor_the_storage(plan)
 
 
 def test_a_search_that_has_too_many_ways_ends_and_finds_none() -> None:
