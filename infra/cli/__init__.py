@@ -6,6 +6,7 @@ nothing. Libraries are imported by the verb that needs them, so that `bringup en
 
 import argparse
 import atexit
+import errno
 import gc
 import os
 import sys
@@ -26,7 +27,7 @@ from infra.cli import (
     switches,
     validation,
 )
-from infra.cli.common import CANNOT, EXIT_CODES, OK, UsageError
+from infra.cli.common import CANNOT, EXIT_CODES, UsageError
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 500_000
 """Objects made between two runs of the garbage collector. With Python's 700 it takes a tenth of the time of a plan and frees
@@ -45,24 +46,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)
     arguments = parser().parse_args(argv)
     arguments.own_process = argv is None
+    status: int = CANNOT
     try:
-        status: int = arguments.verb(arguments)
-        sys.stdout.flush()
+        status = arguments.verb(arguments)
+        if sys.stdout is not None:  # a shell closed it: >&-
+            sys.stdout.flush()
     except expected_errors() as error:
         print(f"bringup: {error}", file=sys.stderr)
         return CANNOT
-    except BrokenPipeError:  # `bringup schema | head`
-        sys.stderr.close()
-        return OK
+    except BrokenPipeError:  # `bringup schema | head`: the answer of a verb that had not come to its end is not yes
+        _drop_output(arguments)
+        return status
     except KeyboardInterrupt:
         return 130
     except OSError as error:
+        if error.filename is None and error.errno == errno.ENOSPC:  # of the output: a file has its name
+            _drop_output(arguments)
+            print(f"bringup: the output cannot be written: {error.strerror}", file=sys.stderr)
+            return status
         if error.filename is None:
             raise
         way = "look whether the path is right, its disk has room and you may use it"
         print(f"bringup: {error.filename}: {error.strerror}; {way}", file=sys.stderr)
         return CANNOT
     return status
+
+
+def _drop_output(arguments: argparse.Namespace) -> None:
+    """Send what is still to be written nowhere: Python writes it when it ends, and would end with a status of its own."""
+    if arguments.own_process and sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:

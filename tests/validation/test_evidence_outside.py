@@ -4,6 +4,7 @@ The collector's key, an electrician's, or none; never the recorder's. What was t
 """
 
 import dataclasses
+import errno
 import fcntl
 import hashlib
 import json
@@ -25,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
+from infra.cli import main
 from inventory.site import Site
 from inventory.site.sections.acceptance import AttestRole
 from network.drivers.answers import Source
@@ -204,6 +206,21 @@ def test_a_verdict_that_is_swapped_while_it_is_verified_is_not_told(
 
     monkeypatch.setattr(strict, "sha256_of", swapped)
     assert gate.verify(keyed_lab, told, console=Console(file=StringIO())) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_a_verdict_that_nobody_reads_to_its_end_is_no_go_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """`bringup gate --json | head -1` ended in status 0, whatever the verdict was."""
+
+    class Gone(StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(number, "gone")
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["gate", "--site", "lab", "--json", "--out", str(tmp_path)]) == 2
+    assert json.loads((tmp_path / "reports" / "gate.json").read_text())["verdict"] == "NO GO-LIVE"
 
 
 @pytest.mark.parametrize("name", ["", "/", "..", "/dev/zero", "/dev/stdin/gate.html", "nowhere/gate.html"])
