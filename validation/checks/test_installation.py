@@ -47,6 +47,7 @@ def booting(site: Site, plan: Plan) -> boot.Intents:
         "site.credentials",
         "site.os",
         "site.fabric",
+        "site.oob",
         "frame.addresses",
         "frame.cables",
         "frame.devices",
