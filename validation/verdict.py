@@ -26,7 +26,7 @@ from validation.evidence.channels import Ledger
 from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation, weakest
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
-from validation.evidence.trust import COLLECTOR_ROLE, Trust, recorder_keys, trust_of
+from validation.evidence.trust import COLLECTOR_ROLE, RECORDER_ROLE, Trust, recorder_keys, trust_of
 from validation.forms import EMPTY, contradictions, faults, off_plan, rows, unfounded
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
@@ -34,6 +34,7 @@ from validation.limits import PREFIX, limit_inputs
 from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural
 from validation.waive import (
     ALL_SUBJECTS,
+    APPROVER_ROLE,
     SIGNERS_OF_FAILED,
     SIGNERS_OF_REPORT,
     Waiver,
@@ -106,6 +107,22 @@ class ItemVerdict:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What items wait for that neither a check nor a form mends: next_steps.py makes lines of work of it.
+
+    signers: by attested item the roles that sign it here, one for each person. roles: keys that the site file still has to pin, by
+    role. freeze: 'none' where none is in force, 'unlike' where the gate has another configuration, else ''. devices: servers and
+    switches without a pinned host key. never_ended: items of which a check began and never ended.
+    """
+
+    signers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[str, int] = field(default_factory=dict)
+    freeze: Literal["", "none", "unlike"] = ""
+    devices: frozenset[str] = frozenset()
+    never_ended: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The answer of the gate. ``word`` is its headline, ``reasons`` lists the reasons against go-live."""
 
@@ -125,6 +142,7 @@ class Verdict:
     """Devices of the plan that cannot show three channels, by what the register says of them."""
     no_check: tuple[str, ...] = ()
     """Missing items that no check can prove yet; all others that are missing lack only their evidence."""
+    needs: Needs = Needs()
 
 
 def judge(
@@ -207,6 +225,35 @@ def judge(
             (one, tuple(bench.selected[one.select])) for one in register.fewer_channels if bench.selected[one.select]
         ),
         no_check=tuple(i.item for i in items if i.status == "missing" and not _can_ask(bench, i)),
+        needs=_needs(bench, items, decided, today),
+    )
+
+
+def _needs(bench: "_Bench", items: Sequence[ItemVerdict], decided: "_Decided", today: Frozen | None) -> Needs:
+    site, register = bench.plan.site, bench.register
+    applying = [register.items[one.item] for one in items if one.status != "not_applicable"]
+    signers = {item.id: item.signers_on(site) for item in applying if item.kind == "attested"}
+    never_ended = frozenset(item for (item, _), event in decided.latest.items() if isinstance(event, Begun))
+    if bench.rehearsal:
+        return Needs(signers=signers, never_ended=never_ended)
+    wanted = {COLLECTOR_ROLE: 1, RECORDER_ROLE: 1, APPROVER_ROLE: SIGNERS_OF_FAILED}
+    for roles in signers.values():
+        for role, count in Counter(roles).items():
+            wanted[role] = max(count, wanted.get(role, 0))
+    pinned = {role: len(set(holder.keys)) for role, holder in site.attest.roles.items()}
+    kinds = zip(bench.plan.devices["name"], bench.plan.devices["kind"], strict=True)
+    return Needs(
+        signers=signers,
+        roles={role: short for role, count in wanted.items() if (short := count - pinned.get(role, 0)) > 0},
+        freeze="none"
+        if bench.freezes.current is None
+        else "unlike"
+        if today is not None and unlike(bench.freezes.current, today)
+        else "",
+        devices=frozenset(
+            str(name) for name, kind in kinds if kind in ("server", "switch") and not bench.host_keys.get(str(name))
+        ),
+        never_ended=never_ended,
     )
 
 

@@ -50,9 +50,9 @@ from validation.junit import junit_of
 from validation.limits import limit_inputs
 from validation.next_steps import todo
 from validation.program import checks_of_items
-from validation.register import Register, load_register
+from validation.register import SAFETY_ROLE, Register, load_register
 from validation.training_story import tell
-from validation.verdict import CLOSED, ItemVerdict, SubjectVerdict, Verdict, approved
+from validation.verdict import CLOSED, GATE_ITEM, ItemVerdict, SubjectVerdict, Verdict, approved
 from validation.waive import Report, Waiver
 
 MakeRecord = Callable[..., Record]
@@ -283,6 +283,82 @@ def test_each_blocker_says_who_must_do_what(register: Register, real_site: Site,
     for said in (render_page(verdict, register), shown(verdict, register)):
         assert "do what the reason says" in said
     assert {"who": rows[0].who, "what": rows[0].what, "items": ["S062.measured"]} in as_json(verdict, register)["todo"]
+
+
+def lines(verdict: Verdict, register: Register) -> dict[str, tuple[str, str]]:
+    """Who must do what, by item."""
+    return {item: (row.who, row.what) for row in todo(verdict, register) for item in row.items}
+
+
+def test_who_signs_is_named_once_for_each_role_on_this_site(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    safety = next(one for one in register.items.values() if SAFETY_ROLE in one.signers)
+    role = safety.signers[0]
+    roles = real_site.attest.roles
+    own = roles[role].model_copy(update={"second_signer": True, "keys": (*roles[role].keys, "ab" * 32)})
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": {**roles, role: own}})})
+    lost = changed(real_contents, safety.id, lambda entry: None)
+    who = lines(judge(register, SmallPlan(site), lost, (), NOW), register)
+    assert who[safety.id][0].startswith(f"{role} (2 people)")
+    assert who[safety.id][0].count(role) == 1
+    assert "bringup attest --countersign FILE" in who[safety.id][1]
+
+
+def test_a_role_that_pins_too_few_keys_has_a_line_of_its_own(register: Register, real_site: Site) -> None:
+    roles = {role: one for role, one in real_site.attest.roles.items() if role not in ("electrician", "recorder")}
+    roles["approver"] = roles["approver"].model_copy(update={"keys": roles["approver"].keys[:1]})
+    site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
+    verdict = judge(register, SmallPlan(site), Contents(), (), NOW)
+    rows = todo(verdict, register)
+    pinned = {row.what.split(" for ")[1].split(":")[0]: row for row in rows if row.what.startswith("pin ")}
+    assert set(pinned) == {"electrician", "recorder", "approver"}
+    assert {row.who for row in pinned.values()} == {"who writes the site file"}
+    assert "attest.roles.electrician.keys" in pinned["electrician"].what
+    asked = {one.id for one in register.items.values() if "electrician" in one.signers_on(site)}
+    assert set(pinned["electrician"].items) <= asked
+    assert pinned["recorder"].items == (GATE_ITEM,)
+
+
+def test_a_freeze_that_is_missing_or_of_something_else_has_a_line(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    bare = dataclasses.replace(real_contents, statements=())
+    rows = todo(judge(register, SmallPlan(real_site), bare, (), NOW), register)
+    assert (rows[0].who, rows[0].what) == (
+        "two approvers",
+        "sign a freeze, each of the two: bringup freeze SITE --as NAME --key KEY",
+    )
+    other = frozen(limits={"x": "1"})
+    rows = todo(judge(register, SmallPlan(real_site), real_contents, (), NOW, today=other), register)
+    assert "freeze anew" in rows[0].what
+
+
+def test_a_run_that_never_ended_and_errors_of_the_plan_have_lines(
+    register: Register, real_site: Site, real_contents: Contents
+) -> None:
+    error = Finding("POWER-BREAKER", "error", "cb-r01-a", "too small")
+    said = begun.statement("S062.measured", "leaf01", "begun", NOW, "run")["predicate"]
+    last = max(entry.line for entry in real_contents.entries) + 1
+    started = Statement(begun.BEGUN, "leaf01", said, next(iter(real_contents.entries)).signers, last)
+    waits = dataclasses.replace(real_contents, statements=(*real_contents.statements, started))
+    verdict = judge(register, SmallPlan(real_site, findings=(error,)), waits, (), NOW)
+    rows = todo(verdict, register)
+    assert (rows[0].who, rows[0].items) == ("who writes the site file", ("POWER-BREAKER cb-r01-a",))
+    assert "bringup plan SITE" in rows[0].what
+    assert "pytest validation --site SITE" in lines(verdict, register)["S062.measured"][1]
+    assert "never ended" in lines(verdict, register)["S062.measured"][1]
+
+
+def test_devices_without_a_pinned_key_have_a_line(register: Register, real_site: Site, real_contents: Contents) -> None:
+    keys = {name: one for name, one in HOST_KEYS.items() if name != "leaf01"}
+    verdict = judge(register, SmallPlan(real_site), real_contents, (), NOW, host_keys=keys)
+    who = lines(verdict, register)["S062.measured"]
+    assert (who[0], "known_hosts" in who[1], "bringup boot enrol SITE SERVER FILE" in who[1]) == (
+        "who runs the site",
+        True,
+        True,
+    )
 
 
 def test_what_has_no_check_is_for_approvers_and_the_rest_for_who_runs_the_checks(
