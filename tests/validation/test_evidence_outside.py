@@ -949,6 +949,48 @@ def test_thousands_of_identities_in_a_record_are_judged_in_time(
     assert time.monotonic() - began < 20
 
 
+def test_channels_of_one_session_prove_nothing_by_themselves(record: MakeRecord) -> None:
+    """Who has a server's host key answers its challenge, and says what its GPUs and adapters are."""
+    guid, uuid = "0123456789abcdef", f"gpu-{'0' * 36}"
+    own = (
+        answered("gpu001"),
+        Identity("gpu001", "guid", serial=guid, enrolled=PINNED),
+        Identity("gpu001", "nvml", serial=uuid, enrolled=PINNED),
+    )
+    listed = ASSETS | {"gpu001": (*ASSETS["gpu001"], guid, uuid)}
+    doubt = _ledger(_line(record, 1, *own), identifiers=listed).doubt("gpu001", NOW)
+    assert "all channels of gpu001 were read over its own session" in (doubt or "")
+    assert "one has to be the management controller or neighbour" in (doubt or "")
+    for outside in (
+        Identity("gpu001", "redfish", serial="SN-gpu001"),
+        Identity("gpu001", "lldp", serial=ASSETS["gpu001"][1], observer="leaf01", enrolled=PINNED),
+    ):
+        assert _ledger(_line(record, 1, *own[:2], outside), identifiers=listed).doubt("gpu001", NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("channel", "device", "observer"),
+    [
+        ("outlet-cut", "pdu-r01-a", "pdu-r01-b"),
+        ("outlet-cut", "pdu-r01-a", "leaf01"),
+        ("port-shut", "leaf01", "pdu-r01-a"),
+    ],
+)
+def test_a_device_that_cannot_see_a_change_saw_none(
+    record: MakeRecord, channel: str, device: str, observer: str
+) -> None:
+    serial = ASSETS[device][channel == "port-shut"]
+    others = [one for one in proven(device) if one.channel not in ("outlet-cut", "ssh-signature")]
+    keys = HOST_KEYS
+
+    def doubt(by: str) -> str | None:
+        seen = Identity(device, channel, serial=serial, observer=by, enrolled=PINNED)
+        return _ledger(_line(record, 1, *others, seen), host_keys=keys).doubt(device, NOW)
+
+    assert doubt("gpu001") is None
+    assert doubt(observer) is not None
+
+
 @pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73", "\uff9e\uff9f\u302e"])
 def test_thousands_of_accents_on_one_letter_take_no_longer_than_their_length(marks: str) -> None:
     """Unicode puts them in an order: 300 kB of os-release held up the gate for hours."""

@@ -4,9 +4,9 @@
     ledger.doubt("gpu001", record.ended)     # None: it was the real asset then; else one sentence why that is not proven
 
 A device is proven at a time if, within `WINDOW` of it, at least three independent channels (markers.yaml) each showed an
-identifier that the inventory lists for it today, one of them a challenge, and none showed another identifier or a marker of a
-simulator. Of one channel the newest line of the log decides; another channel of its group corrects nothing. The records may be
-of different checks: a run asks each device once on each channel.
+identifier that the inventory lists for it today, one of them a challenge and one from outside of its own session, and none
+showed another identifier or a marker of a simulator. Of one channel the newest line of the log decides; another channel of its
+group corrects nothing. The records may be of different checks: a run asks each device once on each channel.
 """
 
 import bisect
@@ -51,6 +51,7 @@ class Channel:
     identifiers: frozenset[str]
     session: bool
     observer: bool
+    observers: frozenset[str]
     challenge: str
 
 
@@ -59,6 +60,11 @@ class _Rules:
     channels: Mapping[str, Channel]
     kinds: Mapping[str, Mapping[str, int]]
     needed: int
+
+    @functools.cached_property
+    def outside(self) -> frozenset[str]:
+        """Groups with a channel that is not read over the device's own session."""
+        return frozenset(row.group for row in self.channels.values() if row.observer or not row.session)
 
 
 @functools.cache
@@ -70,6 +76,7 @@ def _rules() -> _Rules:
             frozenset(row["identifiers"]),
             row.get("session", False),
             row.get("observer", False),
+            frozenset(row.get("observers", ())),
             row.get("challenge", ""),
         )
         for name, row in data["channels"].items()
@@ -203,6 +210,10 @@ class Ledger:
         if count < _rules().needed:
             shown = ", ".join(sorted(groups)) or "none"
             return f"{count} of {_rules().needed} independent channels show that {name} is the listed asset ({shown})"
+        if not groups.keys() & _rules().outside:
+            others = " or ".join(sorted(allowed.keys() & _rules().outside))
+            own = "were read over its own session, for which one host key answers"
+            return f"all channels of {name} {own}; one has to be the {others}"
         times = self._challenged.get(name, [])
         if bisect.bisect_left(times, at - WINDOW) == bisect.bisect_right(times, at + WINDOW):
             return f"{name} has answered no challenge: a signature by its pinned host key, or a cut seen elsewhere"
@@ -238,9 +249,14 @@ class Ledger:
             return seen(f"{said.device} says {said.serial} by {said.channel}, which assets.csv does not list for it")
         if rule.session and not (said.enrolled == PINNED and self._host_keys.get(self._session_of(said))):
             return None
-        if rule.observer and (self.owner(said.observer) not in self._kinds or self.owner(said.observer) == name):
+        if rule.observer and not self._can_see(rule, self.owner(said.observer), name):
             return None
         return seen()
+
+    def _can_see(self, rule: Channel, observer: str, name: str) -> bool:
+        """Whether an observer is another device of the plan, of a kind that can see this."""
+        kind = self._kinds.get(observer)
+        return kind is not None and observer != name and (not rule.observers or kind in rule.observers)
 
     def _session_of(self, said: Identity) -> str:
         """Whose session an identity was read over: that of the device that saw it, else the device's own."""
