@@ -174,6 +174,7 @@ def judge(
     bench = replace(bench, from_raw=from_raw, checked=checked)
     valid = bench.waivers
     decided = _decisive(bench, bench.events)
+    bench = replace(bench, latest=decided.latest)
     judged = {item.id: _judge_item(bench, item, decided) for item in register.items.values()}
     late = _late(bench, judged, decided)
     if not rehearsal:
@@ -304,7 +305,7 @@ def approved(
     """What approvals of go-live that are signed now are about; arguments and ValueError as in `judge`."""
     bench, _ = _bench(register, plan, contents, waivers, now, False, asset_ids or {}, host_keys or {})
     bench = replace(bench, from_raw=from_raw)
-    return approvals.bound(_counting(bench, bench.events), bench.waivers, bench.freezes, contents, plan.hash)
+    return approvals.bound(_counting(bench), bench.waivers, bench.freezes, contents, plan.hash)
 
 
 def _bench(
@@ -364,7 +365,7 @@ def _once(of: Callable[[Item], Sequence[str]]) -> Callable[[Item], Sequence[str]
 
 @dataclass(frozen=True)
 class _Bench:
-    """What every item is judged by."""
+    """What every item is judged by. ``latest`` is what decides in the whole log, once that is known."""
 
     register: Register
     plan: PlanView
@@ -384,6 +385,7 @@ class _Bench:
     host_keys: Mapping[str, frozenset[str]]
     first_uses: Mapping[tuple[str, str, str], int]
     from_raw: rejudge.FromRaw | None = None
+    latest: "Mapping[tuple[str, str], Entry | Begun] | None" = None
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why records that pass came before what their group comes after; empty in a rehearsal."""
     checked: Mapping[str, Sequence[str]] | None = None
@@ -736,10 +738,13 @@ def _not_by_a_freeze(bench: _Bench, item: Item, entry: Entry) -> str | None:
     return bench.freezes.why_not(entry.record, entry.line)
 
 
-def _counting(bench: _Bench, events: Iterable[Entry | Begun]) -> dict[tuple[str, str], Entry]:
-    """The records that decide and count, by item and subject, but for those of the gate's own step."""
+def _counting(bench: _Bench, events: Iterable[Entry | Begun] | None = None) -> dict[tuple[str, str], Entry]:
+    """The records that decide and count, by item and subject, but for those of the gate's own step; ``events``: None for all."""
     found = {}
-    for key, one in _decisive(bench, events).latest.items():
+    latest = bench.latest if events is None else None
+    if latest is None:
+        latest = _decisive(bench, bench.events if events is None else events).latest
+    for key, one in latest.items():
         if isinstance(one, Entry) and one.record.result != "FAILED" and key[0] not in (GATE_ITEM, APPROVAL_ITEM):
             item = bench.register.items[key[0]]
             if _counts(bench, item, one):
@@ -780,7 +785,7 @@ def _approvals_stale(bench: _Bench, record: Record, at_line: int) -> str | None:
     days = bench.plan.site.attest.approval_days
     if why := approvals.why_stale(record, line, then, failed, bench.waivers, bench.freezes, log, bench.now, days):
         return why
-    since = {key: one.line for key, one in _counting(bench, bench.events).items() if key not in then}
+    since = {key: one.line for key, one in _counting(bench).items() if key not in then}
     for (name, subject), at in sorted(since.items(), key=lambda one: one[1]):
         return f"{name} {subject} had not passed when it was signed (it did in line {at}): sign the form of S195 again"
     return None
