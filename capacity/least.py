@@ -97,11 +97,21 @@ class Tried:
         aim = _Aim.of(id_, subject, as_it_is)
         made = self._first(values, aim)
         if made is None or self._sized is None or not self._site.effective.sized():
-            return self._smallest(made, aim)
+            return self._allowed(self._smallest(made, aim))
         stated = self._stated(made)
         return self._smallest(stated, aim, anew=True) or self._smallest(
             self._first(values, aim, anew=True), aim, anew=True
         )
+
+    def _allowed(self, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        """These values, where the site file takes them: trials do not ask its rules."""
+        if values is None or self._sized is None:
+            return values
+        try:
+            self._sized(as_a_whole(self._site), values)
+        except SiteError:
+            return None
+        return values
 
     def proved(self, values: Mapping[str, Any], one: Finding) -> dict[str, Any] | None:
         """`least` of a remedy of a finding that stands, by plans of the site file with these values: what it refuses is none, and

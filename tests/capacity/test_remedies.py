@@ -101,6 +101,7 @@ def test_the_remedies_of_broken_sites_mend(seed: int) -> None:
         ("b200", ["room.rpps_per_row=0"], "SPACE-RPP"),
         ("lab", ["room.rpps_per_row=0"], "SPACE-RPP"),  # the racks have room behind the panels
         ("h100", ["room.floor_load_kg_m2=400"], "SPACE-FLOOR-LOAD"),  # racks of storage are above it too
+        ("lab", ["rack.servers=6", "limits.pdu_load_pct.value=20"], "POWER-PDU-LOAD"),  # panels on all places of a row
     ],
 )
 def test_remedies_that_did_not_mend_once_do(name: str, settings: list[str], id_: str) -> None:
