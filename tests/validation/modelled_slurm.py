@@ -28,6 +28,7 @@ from validation.facts.separation_acts import PROBE
 from validation.facts.storage_acts import READ_CANARIES, canary_sha256
 from validation.runners.collectives import factor, leaves_of, rows_wanted, wanted_of
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
+from validation.runners.slurm_stages import CHAIN
 from validation.runners.training import CHECKPOINT_EVERY, SLOW_MS, SLOW_RANK, SLOW_STEPS, STEPS
 
 NCCL_TESTS = (Path(__file__).parents[1] / "data" / "modelled" / "nccl-tests" / "all_reduce_gb200_72.txt").read_text()
@@ -244,6 +245,11 @@ class Cluster:
         job = self.jobs[number]
         if job.name == "bringup-grants":
             return "".join(json.dumps({"host": node, "visible": "0", "allowed": [0]}) + "\n" for node in job.nodes)
+        stage = job.name.removeprefix("bringup-stage-")
+        if stage in CHAIN:
+            before = CHAIN[CHAIN.index(stage) - 1] if stage != CHAIN[0] else ""
+            took = f"{stage} took {hashlib.sha256(before.encode()).hexdigest()}\n" if before else ""
+            return f"{took}{stage} made {hashlib.sha256(stage.encode()).hexdigest()}\n"
         return "checkpoint 21\nresumed 21\n" if job.name == "bringup-victim" else ""
 
     def result(self, node: str, request: Mapping[str, Any]) -> Any:

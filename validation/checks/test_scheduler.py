@@ -1,10 +1,12 @@
 """The scheduler: registered nodes, all-or-nothing starts, job dependencies, and collectives over all nodes."""
 
 import re
+import secrets
 import time
 from dataclasses import asdict
 
 from capacity.model import Plan
+from capacity.storage.load import shared
 from network.drivers.errors import DeviceError
 from validation import readings
 from validation.check import Limit, Outcome, check, site_limit
@@ -15,6 +17,7 @@ from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned, side_by_side
+from validation.runners import slurm_stages
 from validation.runners.slurm import Ran, Rank, Slurm, workload_of
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
@@ -155,42 +158,29 @@ def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
     return 0
 
 
-@check("S165.measured", inputs=("site.scheduler", "assets", "frame.devices", "site.versions"))
-def test_failed_job_stops_its_chain(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
+@check(
+    "S165.measured",
+    inputs=("site.scheduler", "site.storage", "assets", "frame.devices", "site.versions"),
+)
+def test_stages_hand_on_by_hash_and_a_failed_one_stops_its_chain(
+    subject: str, plan: Plan, facts: Facts, scheduler: Slurm
+) -> Outcome:
     budget = site_limit(plan.site, "job_start_s")
-    quick = ("--nodes=1", "--ntasks=1", "--time=1")
-    jobs: list[int] = []
+    folder = f"{shared(plan.site, plan.devices).mount_point}/jobs/bringup-stages-{secrets.token_hex(4)}"
     try:
-        good = scheduler.start("#!/bin/bash\nexit 0\n", *quick, "--job-name=bringup-stage-1")
-        after = scheduler.start(
-            "#!/bin/bash\nexit 0\n", *quick, f"--dependency=afterok:{good}", "--job-name=bringup-stage-2"
-        )
-        bad = scheduler.start("#!/bin/bash\nexit 3\n", *quick, "--job-name=bringup-stage-fails")
-        never = scheduler.start(
-            "#!/bin/bash\nexit 0\n",
-            *quick,
-            f"--dependency=afterok:{bad}",
-            "--kill-on-invalid-dep=yes",
-            "--job-name=bringup-stage-never",
-        )
-        jobs = [good, after, bad, never]
-        ended = {
-            name: scheduler.wait(job, float(budget.value))
-            for name, job in (("stage 1", good), ("stage 2", after), ("failing stage", bad), ("its successor", never))
-        }
+        ended = slurm_stages.run(scheduler, folder, float(budget.value))
     except DeviceError as error:
         return Outcome(False, None, str(error))
-    finally:
-        scheduler.cancel(*jobs)
-    states = {name: job.state for name, job in ended.items()}
-    wanted = {"stage 1": "COMPLETED", "stage 2": "COMPLETED", "failing stage": "FAILED", "its successor": "CANCELLED"}
-    wrong = [
-        f"{name} ended {states[name]}, expected {state}" for name, state in wanted.items() if states[name] != state
-    ]
+    wrong, said = slurm_stages.faults(ended), slurm_stages.hashes(ended)
+    made = said[slurm_stages.CHAIN[-1]].get("made", "")
+    good = (
+        f"{', '.join(slurm_stages.CHAIN)} ran one after the other, each took what the one before it made by its SHA-256, last "
+        f"{made[:12]}; a failed stage cancelled its successor"
+    )
     return Outcome(
         not wrong,
-        states,
-        "; ".join(wrong) or "stage 2 ran after stage 1; a failed stage cancelled its successor",
+        {"states": {stage: job.state for stage, job in ended.items()}, "hashes": said},
+        "; ".join(wrong) or good,
         limit=budget,
         identities=all_identities(plan, facts),
         raw=repr(ended).encode(),
