@@ -51,6 +51,9 @@ READER = "validation/evidence/store.py"
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
+FIRST_ANCHOR = (
+    "the anchor was not there and was made now: an older copy of the whole evidence folder would not have been noticed"
+)
 NO_ANCHOR = "no anchor: an older copy of the whole evidence folder would not be noticed (bringup gate --anchor)"
 
 __all__ = ["BROKEN_EXIT", "counted_waivers", "judge", "judge_site", "not_judged", "pinned_host_keys", "run", "verify"]
@@ -80,8 +83,9 @@ def run(
     try:
         with collector_paused():
             contents, waivers = read(site, folder / "evidence")
-            place = anchors.place(anchor, site.name) if anchor else None
-            if place and (behind := anchors.compare(place.read(), contents)):
+            place = anchors.place(anchor, site.name, folder) if anchor else None
+            before = place.read() if place else None
+            if place and (behind := anchors.compare(before, contents)):
                 raise IntegrityError(folder / "evidence", behind)
             verdict = _judged(site, contents, waivers, now, folder / "evidence", rehearsal=rehearsal)
         if place:
@@ -96,7 +100,8 @@ def run(
             console.print(f"EVIDENCE BROKEN ({site.name}): {error}", style="bold red", markup=False, highlight=False)
             console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
         return BROKEN_EXIT
-    notices = verdict.notices if anchor else (NO_ANCHOR, *verdict.notices)
+    unanchored = NO_ANCHOR if not anchor else FIRST_ANCHOR if before is None else ""
+    notices = (*filter(None, [unanchored]), *verdict.notices)
     signer, why = _sealer(site)
     if why:
         notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")

@@ -796,6 +796,23 @@ def test_a_log_that_goes_on_extends_its_anchor(folder: Folder, record: MakeRecor
     )
 
 
+def test_the_verdict_says_that_its_anchor_is_new(folder: Folder, where: str) -> None:
+    """One that is mistyped, or kept on a machine that is made anew, was taken for an anchor at each run."""
+    assert folder.judge(anchor=where) == 1
+    assert "the anchor was not there and was made now" in folder.said
+    assert folder.judge(anchor=where) == 1
+    assert "the anchor was not there" not in folder.said
+
+
+@pytest.mark.parametrize("name", ["anchor.json", "evidence/anchor.json", "git:evidence", "link/anchor.json"])
+def test_an_anchor_in_the_folder_that_it_guards_is_refused(folder: Folder, name: str) -> None:
+    (folder.out / "link").symlink_to(folder.out / "evidence")
+    kind, _, path = name.rpartition(":")
+    where = f"{kind}:{folder.out / path}" if kind else str(folder.out / path)
+    assert folder.judge(anchor=where) == 2
+    assert "which it guards" in folder.said
+
+
 @pytest.mark.parametrize("lines", [0, 3])
 def test_a_folder_that_was_begun_anew_is_noticed_by_its_anchor(
     folder: Folder, record: MakeRecord, tmp_path: Path, lines: int

@@ -198,11 +198,27 @@ class _Git(Place):
         return done.stdout
 
 
+def _inside(path: Path, folder: Path) -> bool:
+    """Whether a path leads into a folder. A path that nobody can follow does not."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
 _WHO = {"NAME": "bringup gate", "EMAIL": "bringup@localhost"}
 
 
-def place(where: str, site: str) -> Place:
-    """The place that a person names: a file, an http(s) address, or ``git:`` and the folder of a local repository."""
+def place(where: str, site: str, guards: Path | None = None) -> Place:
+    """The place that a person names: a file, an http(s) address, or ``git:`` and the folder of a local repository.
+
+    AnchorError for one inside the folder that it ``guards``: who can change the one can change the other.
+    """
+    local = "://" not in where
+    if local and guards is not None and _inside(Path(where.removeprefix("git:")), guards):
+        raise AnchorError(
+            f"anchor {where}: lies in {guards}, which it guards; keep it where nobody can write who can write there"
+        )
     if where.startswith("git:"):
         if not _SITE.fullmatch(site):
             raise AnchorError(f"anchor {where}: {site!r} cannot be part of a reference of git")
