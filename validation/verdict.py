@@ -69,6 +69,8 @@ SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 SHOWN_CHANGES = 12
 SHOWN_UNASKED = 3
+SHOWN_DETAIL = 4000
+"""Characters of a detail that a verdict repeats: signers and devices write what it quotes."""
 CLOCK_SKEW = timedelta(minutes=5)
 
 Word = Literal["GO-LIVE", "NO GO-LIVE", "REHEARSAL PASSED", "REHEARSAL UNPROVEN", "REHEARSAL NOT PASSED"]
@@ -693,7 +695,8 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
     mode, doubt = _mode_of(bench, entry) if item.kind in order.DEVICE_KINDS else (None, "")
 
     def verdict(status: Status, detail: str) -> SubjectVerdict:
-        return SubjectVerdict(subject, status, detail, mode, record.ended)
+        shown = detail if len(detail) <= SHOWN_DETAIL else f"{detail[:SHOWN_DETAIL]}… ({len(detail):,} characters)"
+        return SubjectVerdict(subject, status, shown, mode, record.ended)
 
     if fault := _fault(bench, item, record):
         return verdict("fail", fault)

@@ -280,6 +280,31 @@ def test_a_number_beyond_all_floats_is_no_evidence(digits: int) -> None:
     assert strict.loads(b"9" * 300) == int("9" * 300)
 
 
+@pytest.mark.parametrize("result", ["PASSED", "FAILED"])
+def test_a_detail_of_megabytes_does_not_fill_the_page(
+    keyed_lab: Site, out: Path, signer: CryptoSigner, record: MakeRecord, result: str
+) -> None:
+    store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
+    store.append([record(result=result, detail="x" * (8 << 20))], signer)
+    assert _run(keyed_lab, out)[0] == 1
+    assert (out / "reports" / "rehearsal.html").stat().st_size < 4 << 20
+
+
+def test_a_form_of_a_hundred_thousand_wrong_readings_is_named_in_a_few_lines(
+    register: Register, real_site: Site, record: MakeRecord, people: dict[str, CryptoSigner]
+) -> None:
+    item = register.items["S091.attested"]
+    keys = frozenset(people[role].public_key.keyid for role in item.signers)
+    form = form_of(item) | {"ohm_readings": [-float(n) - 1 for n in range(100_000)]}
+    one = record(item.id, "lab", identities=(), inputs={}, form=form)
+    owners = {people[role].public_key.keyid: KeyOwner(role, role) for role in item.signers}
+    contents = Contents((Entry(one, keys, 1, "unproven"),), (), owners, recorders=frozenset())
+    found = _subject(judge(register, SmallPlan(real_site), contents, (), NOW), item.id, "lab")
+    assert found.status == "fail"
+    assert "ohm_readings" in found.detail
+    assert len(found.detail) < 5000
+
+
 def test_a_device_named_by_thousands_of_digits_is_unproven(
     register: Register, real_site: Site, record: MakeRecord, signer: CryptoSigner
 ) -> None:
