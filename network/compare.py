@@ -92,8 +92,8 @@ def topology(
         else:
             found.append(_swapped(fault, rail_of))
             touched |= fault.ends
-    for cable in sorted({moves.edge(a, b) for a, b in planned.items()}):
-        if cable in seen or set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
+    for cable in sorted({moves.edge(a, b) for a, b in planned.items()} - seen):
+        if set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
             continue
         found.append(_link_down(cable) if set(cable) & down else _missing(cable))
     return found

@@ -102,6 +102,14 @@ def test_what_is_not_the_plans_stays_and_its_secrets_are_not_shown(eapi):
     assert "username netops privilege 15 role network-admin secret (not shown)" in shown
 
 
+def test_a_certificate_of_another_ca_is_another_device_and_gets_no_password(eapi, tmp_path):
+    other = self_signed(tmp_path)[0]
+    stranger = Switch("rol001", "127.0.0.1", HttpsCredentials("netops", PASSWORD, other), port=eapi.at.port)
+    with pytest.raises(IdentityMismatch, match="^rol001: connect: expected a certificate signed by"):
+        stranger.connect()
+    assert not eapi.asked
+
+
 def test_sections_that_stay_come_before_the_intended_ones():
     text = with_kept("interface Management1\n   mtu 1500\n", RUNNING)
     assert "by hand" not in text
