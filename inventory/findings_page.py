@@ -12,8 +12,9 @@ A finding states what is wrong with the plan, a device or an imported file. Its 
 `error` blocks an apply and the gate, `warning` and `info` do not. `bringup waive` accepts an error finding for a limited time,
 with an owner and a reason.
 
-Findings that the site file can resolve carry remedies: values of site keys, or a change in words. `bringup plan --fix` tries
-those of errors. These findings carry none:
+Findings that the site file can resolve carry remedies: values of site keys, or a change in words. `bringup plan` tries each value
+before it prints it: `(brings CABLE-REACH)`, `(not enough alone)` and `(refused by the site file)` say what one lacks that does not
+resolve its finding. `bringup plan --fix` applies those of errors. These findings carry none:
 """
 IN_WORDS = """
 The remedies of these findings are words, because no value of a site key resolves them by itself:
