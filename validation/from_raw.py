@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -41,6 +41,7 @@ from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
 from validation.facts import Facts, separation_acts, shapes
+from validation.facts import incast as incast_act
 from validation.facts.node_results import KeptRanks
 from validation.facts.storage import clients
 from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
@@ -399,7 +400,15 @@ def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callabl
     """What an incast showed, from the counters of all ends on its way."""
 
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        found = judge(plan, json.loads(raw))
+        said = json.loads(raw)
+        wanted = incast_act.planned(plan)
+        if wanted is None or said["incast"] != json.loads(json.dumps(asdict(wanted))):
+            return Again({}, ["its senders, cables or ports are not those of the plan"])
+        lost = [end for end in incast_act.ends(wanted) for at in ("before", "later") if end not in said[at]]
+        lost += [end for end, told in said["later"].items() if set(told) != set(said["before"].get(end, ()))]
+        if lost:
+            return Again({}, [f"counters are missing at {', '.join(dict.fromkeys(lost[:MOST_NAMED]))}"])
+        found = judge(plan, said)
         return Again(found.value, found.problems)
 
     return again

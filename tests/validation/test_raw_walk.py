@@ -5,16 +5,18 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from capacity.model import Plan
 from inventory.site import Site
 from tests.plans import plan_of
+from tests.validation import test_incast, test_roce
 from tests.validation.bench import TRAINED, numbers, raw_of, with_parts
 from tests.validation.raw_walk import renamed, without_each
 from tests.validation.recordings import made
-from tests.validation.test_rejudge import burnt, planned_for, subject_of
+from tests.validation.test_rejudge import OF_ROCE, burnt, planned_for, subject_of
 from validation.evidence import Record
 from validation.from_raw import FROM_RAW, OF_GPUS, PARTS, Again, computed
 from validation.register import Register
@@ -178,7 +180,9 @@ def mutated(raw: bytes, plan: Plan, item: str) -> Iterator[tuple[str, bytes]]:
 
 SUBJECTS = {"S062.measured": ("leaf01", "ibl001"), "S054.applied": ("gpu001", "leaf01")}
 CASES = [
-    (item, subject) for item in sorted(set(FROM_RAW) - TRAINED) for subject in SUBJECTS.get(item, (subject_of(item),))
+    (item, subject)
+    for item in sorted(set(FROM_RAW) - TRAINED - OF_ROCE)
+    for subject in SUBJECTS.get(item, (subject_of(item),))
 ]
 
 
@@ -230,3 +234,27 @@ def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(pla
         if place.startswith("/parts/") and place.split("/")[1] not in other and holds(changed)
     }
     assert {place for place in passed if not re.fullmatch(r"/parts/\w+/\w+/samples", place)} == set()
+
+
+@pytest.mark.parametrize("item", sorted(OF_ROCE))
+def test_an_incast_without_a_sender_a_cable_or_the_counters_of_an_end_does_not_pass(item: str) -> None:
+    """They are on a RoCE site; single counters are looked at by name."""
+    raw: dict[str, Any] = test_incast.healthy()
+
+    def passes(changed: Mapping[str, Any]) -> bool:
+        found = computed(item, "site", test_roce.PLAN, json.dumps(changed).encode())
+        return isinstance(found, Again) and not found.problems
+
+    assert passes(raw)
+    ends = sorted(raw["before"])
+    for end in (ends[0], ends[-1]):
+        for at in ("before", "later"):
+            assert not passes({**raw, at: {name: one for name, one in raw[at].items() if name != end}})
+            for word in raw[at][end]:
+                fewer = {name: count for name, count in raw[at][end].items() if name != word}
+                assert not passes({**raw, at: {**raw[at], end: fewer}}), (at, end, word)
+    told = json.loads(json.dumps(raw["incast"]))
+    for key, part in told.items():
+        assert not passes({**raw, "incast": {name: one for name, one in told.items() if name != key}})
+        if isinstance(part, list):
+            assert not passes({**raw, "incast": {**told, key: part[1:]}})
