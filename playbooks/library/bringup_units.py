@@ -55,6 +55,8 @@ SPAN_S = {
     "us": 1e-6,
 }
 ROUNDS = 2
+LOG_LINES = "20"
+"""Of a unit that does not come up: also what it did before its last start, with the time between."""
 COMMANDS = {"reload": "reload-or-restart"}  # a service that has failed is corrected by its new configuration
 PROPERTIES = "Id,Names,LoadState,ActiveState,UnitFileState,ConditionResult,TimeoutStartUSec,TimeoutStopUSec"
 ENABLED = {"enabled", "enabled-runtime", "static", "indirect", "generated", "alias", "linked"}
@@ -118,7 +120,7 @@ def act(verb: str, name: str) -> None:
             raise UnitError(f"{name} is {state['ActiveState']} after {verb}: {why}; see `systemctl status {name}`")
     if done.returncode:
         log = subprocess.run(
-            ["journalctl", "--no-pager", "-n", "5", "-o", "cat", "-u", name],
+            ["journalctl", "--no-pager", "-b", "-n", LOG_LINES, "-o", "short-monotonic", "-u", name],
             capture_output=True,
             text=True,
             timeout=BUDGET_S,
