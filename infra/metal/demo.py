@@ -871,7 +871,7 @@ def twin(demo: Demo, bringing: Bringing, name: str) -> None:
     whole = power.machine
     other = Drive("sim-drive-twin", whole.folder / "sim-drive-twin.raw").ensure()
     told = len(reports_of(bringing, [name]))
-    power.machine = dataclasses.replace(whole, name="twin", drives=(other,), serial="SIM-TWIN", uuid="")
+    power.machine = dataclasses.replace(whole, name="twin", drives=(other,), serial="sim-twin", uuid="")
     power.on("network")
     deadline = time.monotonic() + TWIN_S
     while not (said := [one for one in reports_of(bringing, [name])[told:] if one.state in SAFE_STOPS]):

@@ -368,7 +368,9 @@ def collected(
 
 def judged(site: Site, out: Path) -> tuple[int, dict[str, Any]]:
     said = StringIO()
-    status = gate.run(site, out=out, anchor=str(out / "anchor.json"), console=Console(file=said, width=300))
+    status = gate.run(
+        site, out=out, anchor=str(out.with_name(f"{out.name}-anchor.json")), console=Console(file=said, width=300)
+    )
     return status, json.loads((out / "reports" / "gate.json").read_text())
 
 
