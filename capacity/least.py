@@ -46,8 +46,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class _Aim:
-    """What has to be mended: a finding of one subject where that is given, of one severity where that is given and else of any but
-    information; and the errors of the site as it is.
+    """What a remedy has to mend: the findings of an id must go, and the site must get no new error.
+
+    ``subject``   only the finding of this subject; '' for all
+    ``severity``  only findings of this severity; '' for errors and warnings
+    ``before``    errors of the site without the remedy, by id
+    ``subjects``  subjects that have the finding without the remedy
     """
 
     id_: str
@@ -134,7 +138,7 @@ class Tried:
     def _first(
         self, values: Mapping[str, Any], aim: _Aim, anew: bool = False, most: int = MOST_TRIALS
     ) -> dict[str, Any] | None:
-        """These values and as few others as mend the site together; None if `most` trials find no such set."""
+        """The smallest set of values that contains these and mends the site; None if `most` trials find none."""
         waiting = [(len(values), 0, dict(values))]
         number = itertools.count(1)
         for _ in range(most):

@@ -3,7 +3,7 @@
     trial = tried(plan, finding, remedy)   # plan the site with one remedy
     trial.resolves                         # the finding is gone, and there is no new error
     fixed = fixes(plan)                    # apply remedies until no error with a working remedy is left
-    plan = proved(plan)                    # each remedy of site keys mends as it is printed; the others are words
+    plan = proved(plan)                    # try every remedy; one that does not mend keeps its text and loses its values
 
 Pure: a plan in, changed sites and their plans out.
 """
@@ -102,12 +102,14 @@ def _stays(one: Finding, before: Plan, after: Plan) -> bool:
 
 
 def proved(plan: Plan, kept: Kept | None = None, progress: Callable[[str], None] = lambda text: None) -> Plan:
-    """The plan, each of whose remedies of site keys was applied: the finding goes, no new error comes, and no part of the values
-    does as much.
+    """The plan with every remedy of site keys tried: a remedy that is left with values removes its finding and brings no new error.
 
-    A remedy that needs more values has them where the remedies of the new errors give them. One that still does not mend keeps
-    its words, with what it lacks, and is no value any more; one that the site file refuses goes where another is left. `kept`
-    are results of stages of this plan.
+    - A remedy that brings new errors gets the values that remove them, as far as the remedies of these errors say.
+    - A remedy with values that are not needed loses them.
+    - A remedy that still does not mend keeps its text, followed by what it lacks, and has no values.
+    - A remedy that the site file refuses is left out, unless no other is left.
+
+    `kept` are results of stages of this plan. Remedies that are `sure` are not tried.
     """
     if not any(_to_try(way) for one in plan.findings for way in one.remedies):
         return plan

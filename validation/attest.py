@@ -44,6 +44,7 @@ SHOWN = 400
 """Characters of a field of a form that are shown."""
 PENDING = "pending"
 NAME_DIGITS = 32
+"""Of the SHA-256 of a pending attestation, in the name of its file: 128 bits."""
 ATTACHMENTS = "attachments"
 ALL_SUBJECTS = "all"
 GO_LIVE_STEP = "S195"

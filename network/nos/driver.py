@@ -11,8 +11,9 @@ Every method raises only DeviceErrors (network/drivers/errors.py). `PushRefused`
 `PushRolledBack` that the earlier configuration is back.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from network.drivers.errors import PushRefused, PushRolledBack
 
@@ -79,6 +80,14 @@ class Driver(Protocol):
 
     def runs_previous(self) -> bool:
         """Whether the switch is back at the configuration before the last `commit`."""
+
+
+@runtime_checkable
+class CountsQueues(Protocol):
+    """A driver that also reads counters of queues and of pauses. Not every system's does."""
+
+    def queue_counters(self, ports: Iterable[str]) -> dict[str, dict[str, int]]:
+        """{port: {"sent/3": frames of queue 3, "marked/3", "dropped/3", "pauses_sent/3", "pauses_received/3": of priority 3}}."""
 
 
 class Make(Protocol):

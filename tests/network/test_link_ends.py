@@ -163,7 +163,8 @@ def test_ends_alike_in_other_words_do_not_differ() -> None:
 )
 def test_what_two_ends_have_otherwise_is_named(field: str, value: object, words: str) -> None:
     end = parse(NDR, SOURCE)
-    assert list(unlike(end, dataclasses.replace(end, **{field: value}))) == [words]  # type: ignore[arg-type]
+    change: dict[str, Any] = {field: value}
+    assert list(unlike(end, dataclasses.replace(end, **change))) == [words]
 
 
 def test_an_end_is_judged_by_what_it_shows_now() -> None:

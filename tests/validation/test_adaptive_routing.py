@@ -71,7 +71,8 @@ def test_switches_servers_and_trees_as_they_have_to_be_pass() -> None:
         assert (outcome.passed, outcome.value) == (True, {"manager": ["mgm01"], "trees": ["0"]}), outcome.detail
     outcome = routing.test_adapters_take_packets_out_of_order("gpu001", LAB, found, GUIDS, {})
     assert outcome.passed, outcome.detail
-    assert len(outcome.value["levels"]) == 8  # type: ignore[index]
+    assert isinstance(outcome.value, dict)
+    assert len(outcome.value["levels"]) == 8
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from network.drivers.credentials import SshCredentials
 from network.drivers.errors import Unreachable
 from network.drivers.ssh import with_request
 from network.push import Target
@@ -273,7 +274,8 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incast, "_Hosts", Hosts)
     monkeypatch.setattr(incast, "driver", lambda system: Spoken)
     monkeypatch.setattr(incast, "public_key", lambda site, of: "")
-    targets = [Target(name, "", None, "", "", {}) for name in WANTED.ports]  # type: ignore[arg-type]
+    nobody = SshCredentials("nobody", Path("no-key"), Path("no-hosts"))
+    targets = [Target(name, "", nobody, "") for name in WANTED.ports]
     monkeypatch.setattr(incast, "compute_targets", lambda *_: targets)
     for name in ("READY_S", "SETTLE_S", "SAMPLE_S"):
         monkeypatch.setattr(incast, name, 0.01)

@@ -30,6 +30,7 @@ from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
 from network.infiniband.wire import FABRIC
 from network.nos.choose import driver
+from network.nos.driver import CountsQueues
 from network.push import Target, compute_targets
 from network.roce_host import wanted as rails_wanted
 from validation.facts.gather import address_of
@@ -43,6 +44,7 @@ SECONDS = 20
 READY_S, SETTLE_S, SAMPLE_S = 3.0, 5.0, 1.0
 """Until receivers listen; from the end of the load to the last reading; between two readings meanwhile."""
 SPARE_S = 30.0
+"""For an answer of a server, and for a sender beyond its load: login and start of the program included."""
 FIRST_PORT = 18515
 """perftest's own."""
 _PRIORITY = re.compile(r"([rt])x_prio([0-7])_(packets|pause|discards|buf_discard)")
@@ -228,8 +230,9 @@ def _count(
 def switch_counters(system: str, target: Target, ports: Collection[str]) -> dict[str, dict[str, int]]:
     """Counters of a switch's ports, as its driver reads them."""
     with driver(system)(target.name, target.address, target.credentials, mgmt_mac=target.mgmt_mac) as switch:
-        found: dict[str, dict[str, int]] = switch.queue_counters(ports)  # type: ignore[attr-defined]
-        return found
+        if not isinstance(switch, CountsQueues):
+            raise TypeError(READS_NO_QUEUES.format(system))
+        return switch.queue_counters(ports)
 
 
 def in_one_word(counters: Mapping[str, int]) -> dict[str, int]:

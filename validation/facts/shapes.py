@@ -536,13 +536,13 @@ class NodeData(TypedDict, total=False):
 
 
 # ---- InfiniBand (network.infiniband.parse, by gather.fabric_data) ------------------------------------------------------
-def _row(*kinds: type) -> Any:
+def _row(*kinds: type) -> PlainValidator:
     def checked(value: Any) -> list[Any]:
         if not isinstance(value, list | tuple) or len(value) != len(kinds) or not all(map(_fits, value, kinds)):
             raise answers.expected(f"a row of {', '.join(KINDS[kind] for kind in kinds)}")
         return [answers.line(cell) if isinstance(cell, str) else cell for cell in value]
 
-    return Annotated[list[Any], PlainValidator(checked)]
+    return PlainValidator(checked)
 
 
 def _fits(cell: object, kind: type) -> bool:
@@ -560,8 +560,8 @@ def _port(value: Any) -> str:
 
 
 GuidPort = Annotated[str, PlainValidator(_port)]
-NodeRow = _row(str, str, str, str, int)
-LinkRow = _row(str, int, str, int, float)
+NodeRow = Annotated[list[Any], _row(str, str, str, str, int)]
+LinkRow = Annotated[list[Any], _row(str, int, str, int, float)]
 
 
 @with_config(EXTRA_KEYS_STAY)
@@ -590,7 +590,7 @@ class NotDiagnosed(TypedDict):
     error: Text
 
 
-NodeOfTree = _row(int, str)
+NodeOfTree = Annotated[list[Any], _row(int, str)]
 
 
 class Diagnosed(TypedDict):
@@ -603,13 +603,13 @@ class Diagnosed(TypedDict):
     adaptive: dict[Line, Whole]
     out_of_order: dict[GuidPort, Whole]
     counters: dict[GuidPort, dict[Line, Whole]]
-    trees: dict[Line, list[NodeOfTree]]  # type: ignore[valid-type]
+    trees: dict[Line, list[NodeOfTree]]
 
 
 @with_config(EXTRA_KEYS_STAY)
 class SubnetData(TypedDict):
-    nodes: list[NodeRow]  # type: ignore[valid-type]
-    links: list[LinkRow]  # type: ignore[valid-type]
+    nodes: list[NodeRow]
+    links: list[LinkRow]
     systems: NotRequired[dict[Line, Line]]
     own: Manager | None
     master: Manager | None
