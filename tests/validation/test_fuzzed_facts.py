@@ -51,6 +51,15 @@ def test_one_device_with_other_values_leaves_the_findings_about_all_others(plan,
         assert facts.unreadable() == [device]
 
 
+@pytest.mark.parametrize("name", ["\ud800", "gpu001\n", "\x1b[2J", "gpu\u202e001"])
+@pytest.mark.parametrize("kind", ["pdus", "nodes", "roce_switches"])
+def test_a_recording_of_a_device_whose_name_cannot_be_printed_is_refused(file: Path, kind: str, name: str) -> None:
+    """Half of a character pair (\\ud800) has no UTF-8 form: comparing it with names of the plan ended in a traceback."""
+    file.write_text(json.dumps(RECORDED | {kind: {name: None}}))
+    with pytest.raises(FactsError, match=r"facts\.json: '.*' is no name of a device, expected printable text"):
+        Facts.read(file)
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_recording_with_anything_in_it_is_facts_or_named_as_none(plan, file, data):

@@ -141,6 +141,10 @@ class Facts:
                 raise FactsError(
                     f"{path}: schema_version {data['schema_version']}, this program reads {SCHEMA_VERSION}"
                 )
+            if odd := [name for kind in KINDS for name in data.get(kind, ()) if not name.isprintable()]:
+                raise FactsError(
+                    f"{path}: {ascii(odd[0])[:80]} is no name of a device, expected printable text; gather the facts again"
+                )
             parts = {
                 kind: {name: answer_from(answer, kind, name) for name, answer in data[kind].items()}
                 for kind in KINDS
