@@ -14,6 +14,9 @@ short_description: State of systemd units
 description:
   - Reads all units with one C(systemctl show), changes only what differs and reads back that it took effect.
   - A unit that does not come up fails the task with the unit's own last words.
+  - A unit is enabled before it is started, never while it runs under a name less. Where another unit names an alias of it
+    (cloud-init.service names chronyd.service), systemd holds that alias as a unit of its own until chrony.service is enabled;
+    then it may take the state of either, and so forget one that runs.
 options:
   units:
     description: Units by name.
@@ -25,8 +28,12 @@ options:
       enabled: {description: Starts at boot., type: bool, default: true}
       active: {description: Runs now., type: bool, default: true}
   daemon_reload: {description: Read changed unit files first., type: bool, default: false}
-  restart: {description: Units to restart., type: list, elements: str, default: []}
-  reload: {description: Units to reload., type: list, elements: str, default: []}
+  restart:
+    description: Units to restart. One that is neither enabled nor runs is left alone - the task that enables it starts it.
+    type: list
+    elements: str
+    default: []
+  reload: {description: 'Units to reload, as with C(restart).', type: list, elements: str, default: []}
   all_enabled:
     description: Starts every service and socket that is enabled and does not run, as a boot would. One that fails is no error.
     type: bool
@@ -104,11 +111,27 @@ def plan_actions(units: list[dict[str, Any]], seen: dict[str, dict[str, str]], *
         missing = state["LoadState"] == "not-found"
         if missing and (unit["enabled"] or unit["active"]) and not check:
             raise UnitError(f"{name} does not exist; is its package installed?")
+        runs = state["ActiveState"] in {"active", "reloading"}
         if unit["enabled"] != (state["UnitFileState"] in ENABLED) and not (missing and not unit["enabled"]):
+            if unit["enabled"] and runs and aliases(name) - set(state["Names"].split()):
+                actions.append(("stop", name))
+                runs = False
             actions.append(("enable" if unit["enabled"] else "disable", name))
-        if unit["active"] != (state["ActiveState"] in {"active", "reloading"}):
+        if unit["active"] != runs:
             actions.append(("start" if unit["active"] else "stop", name))
     return actions
+
+
+def aliases(name: str) -> set[str]:
+    """Names that a unit gets when it is enabled (systemd.unit(5), Alias=)."""
+    lines = systemctl("cat", "--", name).stdout.splitlines()
+    return {word for line in lines if line.startswith("Alias=") for word in line.removeprefix("Alias=").split()}
+
+
+def waits(name: str) -> bool:
+    """Whether a unit is neither enabled nor runs: what enables it starts it."""
+    state = show([name])[name]
+    return state["UnitFileState"] not in ENABLED and state["ActiveState"] in {"inactive", "failed"}
 
 
 def act(verb: str, name: str) -> None:
@@ -127,6 +150,16 @@ def act(verb: str, name: str) -> None:
             check=False,
         ).stdout.strip()
         raise UnitError(f"{verb} of {name} failed: {done.stderr.strip()}; its log ends with: {log or 'nothing'}")
+
+
+def renew(verb: str, names: list[str], done: list[str], *, check: bool) -> None:
+    """Restart or reload units, but for those that wait; appends to `done`."""
+    for name in names:
+        if waits(name):
+            continue
+        if not check:
+            act(COMMANDS.get(verb, verb), name)
+        done.append(f"{verb} {name}")
 
 
 def settle(units: list[dict[str, Any]], done: list[str], *, check: bool) -> None:
@@ -195,10 +228,7 @@ def main() -> None:
         if module.params["daemon_reload"] and not module.check_mode:
             systemctl("daemon-reload")
         for verb in ("restart", "reload"):
-            for name in module.params[verb]:
-                if not module.check_mode:
-                    act(COMMANDS.get(verb, verb), name)
-                done.append(f"{verb} {name}")
+            renew(verb, module.params[verb], done, check=module.check_mode)
         if units:
             settle(units, done, check=module.check_mode)
         if module.params["all_enabled"] and not module.check_mode:

@@ -79,13 +79,76 @@ STATE = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabl
     [
         ({}, []),
         ({"ActiveState": "failed"}, [("start", "a.service")]),
-        ({"UnitFileState": "disabled"}, [("enable", "a.service")]),
+        ({"UnitFileState": "disabled", "Names": "a.service"}, [("enable", "a.service")]),
         ({"UnitFileState": "masked", "ActiveState": "inactive"}, [("enable", "a.service"), ("start", "a.service")]),
     ],
 )
-def test_only_what_differs_of_a_unit_is_changed(seen, actions):
+def test_only_what_differs_of_a_unit_is_changed(monkeypatch, seen, actions):
+    monkeypatch.setattr(units, "aliases", lambda name: set())
     unit = {"name": "a.service", "enabled": True, "active": True}
     assert units.plan_actions([unit], {"a.service": STATE | seen}, check=False) == actions
+
+
+class ForgetfulSystemd:
+    """One unit with an alias that another unit names, as systemd 252 treats it: enabled while it runs, it is forgotten."""
+
+    def __init__(self, active: str = "inactive") -> None:
+        self.active, self.enabled, self.process = active, False, active == "active"
+        self.did: list[str] = []
+
+    def __call__(self, verb: str, *words: str, budget_s: float = 0.0) -> types.SimpleNamespace:
+        if verb == "show":
+            names = "chrony.service chronyd.service" if self.enabled else "chrony.service"
+            state = STATE | {"Names": names, "ActiveState": self.active}
+            state["UnitFileState"] = "enabled" if self.enabled else "disabled"
+            return self._said("".join(f"{key}={value}\n" for key, value in state.items()))
+        if verb == "cat":
+            return self._said("[Install]\nAlias=chronyd.service\nWantedBy=multi-user.target\n")
+        self.did.append(verb)
+        if verb == "enable":
+            self.enabled, self.active = True, "inactive"
+        elif verb == "stop":
+            self.active, self.process = "inactive", False
+        elif self.process and self.active != "active":
+            return types.SimpleNamespace(
+                returncode=1, stdout="", stderr="Another chronyd may already be running (pid=1)"
+            )
+        else:
+            self.active, self.process = "active", True
+        return self._said("")
+
+    @staticmethod
+    def _said(text: str) -> types.SimpleNamespace:
+        return types.SimpleNamespace(returncode=0, stdout=text, stderr="")
+
+
+def test_the_first_run_enables_a_unit_before_it_starts_it(monkeypatch):
+    """make demo-metal on 28 November 2026: the handler started chrony, the task enabled it, and systemd forgot it."""
+    systemd, done = ForgetfulSystemd(), list[str]()
+    monkeypatch.setattr(units, "systemctl", systemd)
+    units.renew("restart", ["chrony.service"], done, check=False)
+    units.settle([{"name": "chrony.service", "enabled": True, "active": True}], done, check=False)
+    assert systemd.did == ["enable", "start"]
+    assert done == ["enable chrony.service", "start chrony.service"]
+
+
+def test_a_unit_that_runs_is_stopped_before_it_is_enabled_under_another_name(monkeypatch):
+    """A node on which an earlier run ended between the two."""
+    systemd, done = ForgetfulSystemd("active"), list[str]()
+    monkeypatch.setattr(units, "systemctl", systemd)
+    units.renew("restart", ["chrony.service"], done, check=False)
+    units.settle([{"name": "chrony.service", "enabled": True, "active": True}], done, check=False)
+    assert systemd.did == ["restart", "stop", "enable", "start"]
+
+
+def test_a_unit_that_failed_is_restarted_by_its_new_configuration_once_it_is_enabled(monkeypatch):
+    systemd, done = ForgetfulSystemd("failed"), list[str]()
+    monkeypatch.setattr(units, "systemctl", systemd)
+    units.renew("restart", ["chrony.service"], done, check=False)
+    assert done == []
+    systemd.enabled = True
+    units.renew("reload", ["chrony.service"], done, check=False)
+    assert (systemd.did, done) == (["reload-or-restart"], ["reload chrony.service"])
 
 
 def test_a_unit_that_does_not_exist_is_an_error_except_in_check_mode():
