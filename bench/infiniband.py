@@ -8,10 +8,10 @@ Prints one line per stage; the output of ibnetdiscover is made up from the plan,
 import sys
 import time
 
+from bench.fabric import discovered_text, made_up_guids
 from capacity.build import build
 from inventory.site import load_site
 from network.infiniband import compare, parse, subnet
-from tests.network.infiniband.fabrics import discovered_text, made_up_guids
 
 SITE = "h100-1000-ib"
 

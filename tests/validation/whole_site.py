@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pysnmp.proto import rfc1902
 from requests.adapters import HTTPAdapter
 
+from bench.fabric import discovered_text
 from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.telemetry import load as load_rules
 from infra.cli.imports import IMPORTS
@@ -41,7 +42,7 @@ from network.infiniband.manager import PROGRAM as MANAGER
 from network.nos.frr.driver import Switch
 from network.render import whole
 from tests.network.drivers.test_redfish import link, members
-from tests.network.infiniband.fabrics import discovered_text, recorded
+from tests.network.infiniband.fabrics import recorded
 from tests.plans import plan_of
 from tests.validation import modelled_links
 from tests.validation.bench import public_of, signature

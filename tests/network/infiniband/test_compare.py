@@ -4,10 +4,11 @@ import re
 
 import pytest
 
+from bench.fabric import discovered_text, made_up_guids
 from inventory.delivered.assets import load_assets
 from network.infiniband import compare, parse, subnet
 from tests.findings import names
-from tests.network.infiniband.fabrics import discovered_text, made_up_guids, recorded
+from tests.network.infiniband.fabrics import recorded
 from tests.plans import plan_of
 
 HEALTHY = recorded("ibnetdiscover.txt")

@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bench.fabric import discovered_text
 from capacity.model import Plan
 from inventory.findings import Finding
 from network.infiniband import compare, parse
 from network.infiniband.wire import FABRIC
-from tests.network.infiniband.fabrics import discovered_text
 from tests.plans import plan_of
 from tests.seed import SEED
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.fabric import made_up_guids
 from network.infiniband import compare, parse
 from network.infiniband.wire import on_the_wire
 from tests.findings import names, only_of
-from tests.network.infiniband.fabrics import as_tools_write, made_up_guids, recorded
+from tests.network.infiniband.fabrics import as_tools_write, recorded
 from tests.plans import plan_of
 
 MODELLED = Path(__file__).parents[2] / "data" / "modelled" / "infiniband"
