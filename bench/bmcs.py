@@ -1,4 +1,5 @@
-"""1,000 simulated BMCs from a cold start to taken over, inspected and pinned; 2 % of them hang, 1 % answer with what is no Redfish.
+"""1,000 simulated BMCs from a cold start to taken over, inspected and pinned; 2 % of them hang, 1 % answer with what
+cannot be read: a page, broken JSON, half an answer, values of other types.
 
     python -m bench.bmcs [--bmcs 1000]
 
@@ -32,6 +33,7 @@ from infra.install.takeover import take_over
 from infra.lab import bmc_process, keys
 from infra.lab.accounts import accepts
 from infra.lab.paths import LabPaths
+from infra.lab.powerd import GARBLED as GARBLED_AS
 from infra.lab.powerd import PowerServer
 from infra.lab.spec import Server, port_mac
 from infra.metal.bmcs import Load, Machines
@@ -176,7 +178,8 @@ def run(count: int, folder: Path) -> int:
         one = spec(number)
         machine = Machine(one.name, one.mac, "", False, (), folder, serial=one.serial, uuid=one.uuid)
         loads[one.name] = Load(one, Power(machine, ""), factory.user, factory.password)
-        loads[one.name].bmc.update(hangs=kind(number) == "silent", garbles=kind(number) == "garbled")
+        garbles = [*GARBLED_AS][number // GARBLED % len(GARBLED_AS)] if kind(number) == "garbled" else ""
+        loads[one.name].bmc.update(hangs=kind(number) == "silent", garbles=garbles)
     keys.bmc_certificate(paths, [load.spec.bmc_address for load in loads.values()])
     machines = Counted(paths, loads)
     server = PowerServer(machines)

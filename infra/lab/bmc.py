@@ -18,6 +18,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -346,6 +347,43 @@ COMPLETIONS = {
     "UpdateService.update_service_resource": complete_updates,
     "ethernet_interface": complete_nic,
 }
+
+
+@app.after_request
+def garble_answer(answer: flask.Response) -> flask.Response:
+    """What becomes of an answer that was right: no JSON, cut off by the end of the connection, or with values of other types.
+
+    Flask runs what is registered first last: it sees the whole answer.
+    """
+    kind = own()["garbles"]
+    if kind == "json":
+        answer.set_data(answer.get_data() + b"\xff\x00,")
+    elif kind == "types" and answer.is_json:
+        answer.set_data(json.dumps(other_types(answer.get_json())))
+    elif kind == "cut":
+        data = answer.get_data()
+        answer.response = half(data)
+        answer.headers["Content-Length"] = str(len(data))
+    return answer
+
+
+def half(data: bytes) -> Iterator[bytes]:
+    """The first half; then gunicorn ends the connection, for the sake of the error."""
+    yield data[: len(data) // 2]
+    raise RuntimeError("this BMC garbles: the connection ends in the middle of the answer")
+
+
+def other_types(said: Any) -> Any:
+    """An object with each value of another JSON type: texts become numbers, numbers texts, lists objects, objects lists."""
+    return {key: _other_type(value) for key, value in said.items()} if isinstance(said, dict) else _other_type(said)
+
+
+def _other_type(value: Any) -> Any:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return [value]
+    return {"value": value} if isinstance(value, list) else str(value)
 
 
 @app.after_request
@@ -792,8 +830,9 @@ def hang() -> None:
 
 @app.before_request
 def garble() -> Any:
-    """A BMC whose web server answers everything with a page that is no Redfish."""
-    return ("<html><body>Loading\x00</body></html>", 200, {"Content-Type": "text/html"}) if own()["garbles"] else None
+    """A BMC whose web server answers everything with a page."""
+    page = "<html><body>Loading\x00</body></html>", 200, {"Content-Type": "text/html"}
+    return page if own()["garbles"] == "page" else None
 
 
 @app.before_request

@@ -22,6 +22,7 @@ from infra.lab.gpu_faults import GPU_FAULTS
 from infra.lab.ib_faults import IB_FAULTS
 from infra.lab.lab import is_up, load_spec, lock
 from infra.lab.paths import LabError, LabPaths, write_private
+from infra.lab.powerd import GARBLED
 from infra.lab.scheduler_faults import SCHEDULER_FAULTS
 from infra.lab.spec import LabSpec, Outlet
 from infra.lab.storage_faults import STORAGE_FAULTS
@@ -264,6 +265,22 @@ def _bmc_answers(spec: LabSpec, undo: Undo) -> None:
     ask(spec.name, op="update", device=undo["device"], key="hangs", value=False)
 
 
+def _bmc_garbled(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
+    usage = f"at most one server, and how: {', '.join(GARBLED)}"
+    kinds = [word for word in arguments if word in GARBLED]
+    servers = [word for word in arguments if word not in GARBLED]
+    if len(kinds) > 1:
+        raise LabError(f"give {usage}")
+    device = spec.server(_one(servers, _gpu_server(spec), usage)).name
+    kind = kinds[0] if kinds else next(iter(GARBLED))
+    ask(spec.name, op="update", device=device, key="garbles", value=kind)
+    return f"BMC of {device} answers {GARBLED[kind]}", {"device": device}
+
+
+def _bmc_speaks(spec: LabSpec, undo: Undo) -> None:
+    ask(spec.name, op="update", device=undo["device"], key="garbles", value="")
+
+
 def _update_hangs(spec: LabSpec, arguments: Arguments) -> tuple[str, Undo]:
     device = spec.server(_one(arguments, _gpu_server(spec), "one server")).name
     ask(spec.name, op="update", device=device, key="update_hangs", value=True)
@@ -368,6 +385,9 @@ FAULTS = {
     "feed-lost": Fault("one feed of a rack loses its power, its PDUs with it", "[RACK FEED]", _feed_lost, _feed_back),
     "switch-config-drift": Fault("a line is configured by hand on a switch", "[SWITCH [LINE]]", _drift, _drift_back),
     "bmc-hang": Fault("a BMC takes connections and never answers", "[SERVER]", _bmc_hang, _bmc_answers),
+    "bmc-garbled": Fault(
+        "a BMC answers what cannot be read", "[SERVER] [page|json|cut|types]", _bmc_garbled, _bmc_speaks
+    ),
     "update-hangs": Fault("a BMC's firmware updates stay at 40 %", "[SERVER]", _update_hangs, _updates_end),
     "identity-changed": Fault("a device presents another serial or MAC", "[DEVICE]", _other_identity, _own_identity),
     **GPU_FAULTS,

@@ -39,6 +39,14 @@ SEL_MAX = 512
 BMC_RESTART_S = 3.0
 """How long a restart of a BMC takes here: made up, so that tests wait seconds where metal takes minutes."""
 
+GARBLED = {
+    "page": "with a page that is no Redfish",
+    "json": "with broken JSON",
+    "cut": "half of what it should, and ends the connection",
+    "types": "with values of other types",
+}
+"""How a BMC may answer what cannot be read (infra/lab/bmc.py), in words."""
+
 
 class Load(Protocol):
     """What an outlet feeds."""
@@ -187,7 +195,7 @@ def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
         "uuid": spec.uuid,
         "hides_marker": False,
         "hangs": False,
-        "garbles": False,
+        "garbles": "",
         "sel": [],
     }
 

@@ -35,7 +35,7 @@ ANSWER_S = 90.0
 """For the emulator to answer: it imports in 3 s on an idle machine."""
 THREADS = 8
 """Of the emulator, for two BMCs: one that hangs holds one for each of its clients."""
-AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": False, "update_hangs": False}
+AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": "", "update_hangs": False}
 """What a BMC does not remember: updates under way, and faults of the demo."""
 
 

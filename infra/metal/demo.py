@@ -53,7 +53,7 @@ from infra.lab.base import ensure as controller_base
 from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import DELIVERED_FIRMWARE, components
-from infra.lab.powerd import BMC_RESTART_S
+from infra.lab.powerd import BMC_RESTART_S, GARBLED
 from infra.lab.spec import Server as Spec
 from infra.metal import faults as wire
 from infra.metal import firmware
@@ -519,14 +519,15 @@ def before_anything(demo: Demo, bringing: Bringing, loads: Mapping[str, Load], n
     """
     if bringing.lives[name].step != "inspect":
         return
-    for fault, state in (("hangs", "bmc-silent"), ("garbles", "bmc-garbled")):
-        loads[name].bmc[fault] = True
+    faults = [("hangs", True, "bmc-silent"), *(("garbles", kind, "bmc-garbled") for kind in GARBLED)]
+    for fault, how, state in faults:
+        loads[name].bmc[fault] = how
         try:
             bringing.budgets["inspect"] = 5.0
             expect(demo, bringing.bring([name], demo.say), name, state)
         finally:
             bringing.budgets["inspect"] = INSPECT_S
-            loads[name].bmc[fault] = False
+            loads[name].bmc[fault] = type(how)()
     power = bringing.servers[name].power
     whole = power.machine
     others = [server.power.machine.mac for other, server in bringing.servers.items() if other != name]

@@ -26,6 +26,7 @@ EXPECTED = {
     "feed-lost": ("FEED-LOST", ["r02", "B"], ["r02/B", "pdu-r02-b"]),
     "switch-config-drift": ("CONFIG-DRIFT", ["leaf03"], ["leaf03"]),
     "bmc-hang": ("BMC-TIMEOUT", ["gpu003"], ["gpu003"]),
+    "bmc-garbled": ("ANSWER-UNREADABLE", ["gpu003", "types"], ["gpu003"]),
     "slurmctld-hung": ("SCHEDULER-SILENT", ["ctl01"], ["ctl01"]),
     "slurmdbd-down": ("ACCOUNTING-DOWN", ["ctl01"], ["ctl01"]),
     "mariadb-down": ("ACCOUNTING-DATABASE-DOWN", ["ctl01"], ["ctl01"]),
@@ -78,6 +79,7 @@ TOGETHER = {
         "thermal-alarm",
         "ib-switch-dead",
         "slurmdbd-down",
+        "bmc-garbled",
     ),
     "a dark server, no scheduler, no storage": ("node-power-lost", "storage-lost", "slurmctld-hung"),
 }

@@ -11,9 +11,10 @@ from infra import lab
 from infra.lab import switch
 from infra.lab.faults import OTHER_MAC, OTHER_SERIAL, _run
 from infra.lab.paths import LabError
+from infra.lab.powerd import GARBLED
 from infra.lab.up import ssh_probe
 from network.drivers.credentials import BmcCredentials, snmp_credentials
-from network.drivers.errors import DeviceTimeout, IdentityMismatch
+from network.drivers.errors import DeviceTimeout, IdentityMismatch, UnreadableAnswer
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from tests.infra.lab.conftest import RunningLab
@@ -122,6 +123,19 @@ def test_a_hanging_bmc_takes_the_connection_and_leaves_the_others_alone(running)
     assert bmc(running, "gpu001").state()["power"] == "Off"
     lab.repair(running.name)
     assert bmc(running, "gpu002").state()["power"] == "Off"
+
+
+def test_a_bmc_that_garbles_is_named_as_such_each_way_and_speaks_again_once_repaired(running):
+    for how in GARBLED:
+        lab.fault(running.name, "bmc-garbled", ["gpu002", how])
+        with pytest.raises(UnreadableAnswer, match="gpu002"):
+            bmc(running, "gpu002").state()
+        with pytest.raises(UnreadableAnswer, match="gpu002"):
+            bmc(running, "gpu002").power("On")
+        lab.repair(running.name)
+        assert bmc(running, "gpu002").state()["power"] == "Off"
+    with pytest.raises(LabError, match="at most one server, and how: page, json, cut, types"):
+        lab.fault(running.name, "bmc-garbled", ["page", "cut"])
 
 
 def test_a_bmc_with_another_identity_is_not_written_to(running):
