@@ -23,6 +23,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -91,12 +92,19 @@ MARK_AT, MARK_BYTES = 32 * 1024, 512
 """Where the initramfs marks what it writes."""
 HEAD_BYTES, TAIL_BYTES = 2 << 20, 1 << 20
 """What the content of a drive is known by (infra/boot/deploy.sh)."""
-CHECKS = (
-    "base_system or mirrored or installed_over_the_network or self_test or identify_led or bmc_is_set_up "
-    "or time_source or clock_offset or passwords_and_unknown"
+NODE_CHECKS: tuple[str, ...] = (
+    "base_system",
+    "installed_over_the_network",
+    "self_test",
+    "identify_led",
+    "bmc_is_set_up",
+    "time_source",
 )
-"""Names of the checks that judge a node: S019, S032, S142.applied, S031, S016, S017, S144, S147.measured."""
-SITE_CHECKS = "network_boot"
+NODE_CHECKS += ("clock_offset", "passwords_and_unknown")
+"""Names of the checks that judge a node: S032, S142.applied, S031, S016, S017, S144, S147.measured."""
+MIRROR_CHECK = "mirrored"
+"""Of a node as well: S019.applied, once it was seen to start from each of its drives alone."""
+SITE_CHECK = "network_boot"
 """Of the site: S142.generated."""
 JUDGE_S = 900.0
 """For all checks of both nodes: choice of the demo, their own budgets hold within."""
@@ -325,7 +333,9 @@ class Proofs:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; see the module's text for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m infra.metal", description=__doc__)
-    parser.add_argument("--short", action="store_true", help="without the faults, and no drive is taken out")
+    parser.add_argument(
+        "--short", action="store_true", help="without the faults; no drive is taken out, so S019 is not judged"
+    )
     parser.add_argument("--anew", action="store_true", help="begin with empty drives, whatever an earlier run left")
     parser.add_argument(
         "--clear", action="store_true", help="remove processes and networks of a killed run, of any clone, and end"
@@ -408,7 +418,7 @@ def played(demo: Demo, namespace: str, light: str, *, short: bool, anew: bool) -
                 bringing = Bringing(segment, demo.servers(found, powers, image, loads), demo.metal / "lives", BUDGET_S)
                 stages(demo, bringing, found, image, segment, loads, short=short)
                 with Controller(demo.plan, demo.paths, segment, ports, demo.say) as controller:
-                    accept(demo, bringing, segment, controller)
+                    accept(demo, bringing, segment, controller, short=short)
                 for name in bringing.servers:
                     shut_down(bringing, name)
         finally:
@@ -464,7 +474,7 @@ def stages(
     record_all(demo, bringing, proofs, names)
 
 
-def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Controller) -> None:
+def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Controller, *, short: bool) -> None:
     """Running nodes are configured, take jobs, and are judged; the second run of the playbook changes nothing."""
     names = list(bringing.servers)
     for name in names:
@@ -485,7 +495,7 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
             )
         time.sleep(2.0)
     demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
-    judge(demo, segment, names)
+    judge(demo, segment, names, NODE_CHECKS if short else (*NODE_CHECKS, MIRROR_CHECK))
 
 
 def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment) -> None:
@@ -696,9 +706,11 @@ def record_all(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequence[s
     demo.say(f"Recorded: {path}")
 
 
-def judge(demo: Demo, segment: Segment, names: Sequence[str]) -> None:
-    """Let the checks of the step register judge these nodes from within the segment, and sign their records. All must pass."""
-    chosen = f"(({CHECKS}) and ({' or '.join(names)})) or {SITE_CHECKS}"
+def judge(demo: Demo, segment: Segment, names: Sequence[str], checks: Sequence[str]) -> None:
+    """Let the checks of the step register judge these nodes from within the segment, and sign their records. All must pass, and
+    none may be left out.
+    """
+    chosen = f"(({' or '.join(checks)}) and ({' or '.join(names)})) or {SITE_CHECK}"
     argv = [sys.executable, "-m", "pytest", "validation", "--site", SITE, "-k", chosen, "-q", "-p", "no:cacheprovider"]
     log = demo.metal / "judge.log"
     with log.open("w") as file:
@@ -714,7 +726,16 @@ def judge(demo: Demo, segment: Segment, names: Sequence[str]) -> None:
     last = (log.read_text().strip().splitlines() or ["nothing"])[-1]
     if done.returncode != 0:
         raise DemoError(f"not accepted: {last.strip('= ')} (exit status {done.returncode}): {log}")
-    demo.say(f"Accepted: {last.strip('= ')}; {log}")
+    wanted = len(checks) * len(names) + 1
+    if passed(log.read_text()) != wanted:
+        raise DemoError(f"not accepted: {wanted} checks were to pass, seen: {last.strip('= ')}. Next: read {log}")
+    demo.say(f"Accepted: {wanted} checks passed; {log}")
+
+
+def passed(said: str) -> int:
+    """How many tests have passed, by pytest's last line of that kind."""
+    found = re.findall(r"(?:^|[ ,])(\d+) passed\b.* in [\d.]+s", said)
+    return int(found[-1]) if found else 0
 
 
 def expect(demo: Demo, lives: dict[str, Life], name: str, state: str) -> None:
