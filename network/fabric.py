@@ -589,9 +589,34 @@ def oob_access_count(ends: int, ports: int) -> int:
     return 1 if ends <= ports else _ceil_div(ends, ports - 1)
 
 
-def oob_aggregation_count(access: int, ports: int) -> int:
-    """Switches that join `access` management switches, each by its last port; one access switch needs none."""
-    return _ceil_div(access, ports) if access > 1 else 0
+def oob_aggregation_count(access: int, ports: int, uplinks: int = 0) -> int:
+    """Switches that join `access` management switches, each by its last port, and one another; one access switch needs none.
+
+    Of the `ports` of a switch only those that carry no cable between aggregation switches are free. These cables are on
+    `uplinks` further ports, or take one of the `ports` at both ends where a switch has fewer than two of them.
+    """
+    if access <= 1:
+        return 0
+    if uplinks > 1 or access <= ports:
+        return _ceil_div(access, ports)
+    return _ceil_div(access - 2, ports - 2)
+
+
+def oob_joins(aggregation: list[str], ports: list[str], uplinks: list[str]) -> list[tuple[str, str, str, str]]:
+    """(switch, port, switch nearer to the first one, port) of the cables between aggregation switches: a tree without loops.
+
+    The first switch takes as many others as it has `uplinks`, each of these one less, so that a path has few switches. Models
+    with fewer than two uplinks use their `ports` from the last one down. A cable stays where it is when switches are added.
+    """
+    own = uplinks if len(uplinks) > 1 else ports[::-1]
+    below = len(own) - 1
+    rows = []
+    for number in range(1, len(aggregation)):
+        above, place = (0, number - 1) if number <= len(own) else divmod(number - len(own) - 1, below)
+        if number > len(own):
+            above, place = above + 1, place + 1
+        rows.append((aggregation[number], own[0], aggregation[above], own[place]))
+    return rows
 
 
 def oob_links(
@@ -601,13 +626,16 @@ def oob_links(
     ports: list[str],
     held: pd.DataFrame | None = None,
     rack_of: Mapping[str, str] | None = None,
+    uplinks: list[str] | None = None,
 ) -> pd.DataFrame:
     """Cables of the management network: row i of `ends` (device, port, stage, rack) to the next free port of a switch.
 
     Give `ends` in the order of their racks, so that neighbours share a switch; where there are more switches than needed,
-    each keeps free ports. `ports` are those of one switch; where there is aggregation, the last one is the uplink. `held`
-    as in `inband_links`. Switches in `rack_of` serve the devices of that rack and no others; a device whose rack has none
-    left goes to a switch of no rack. An end for which no port is left has no cable.
+    each keeps free ports. `ports` are those of one switch; where there is aggregation, the last one is the uplink. Several
+    aggregation switches are joined as in `oob_joins`, with `uplinks` further ports. `held`
+    as in `inband_links`, but for an uplink whose port now joins aggregation switches. Switches in `rack_of` serve the devices
+    of that rack and no others; a device whose rack has none left goes to a switch of no rack. An end for which no port is left
+    has no cable.
     """
     usable = ports[:-1] if aggregation else ports
     home = [(rack_of or {}).get(switch, "") for switch in access]
@@ -646,21 +674,17 @@ def oob_links(
     columns = ["stage", "a_device", "a_port", "b_device", "b_port"]
     parts = [pd.DataFrame(rows, columns=columns).assign(fabric="oob", rail=-1)[list(LINK_COLUMNS)]]
     if aggregation:
-        uplinks = [(switch, ports[-1]) for switch in access]
-        free_down = iter([(switch, port) for switch in aggregation for port in ports])
-        standing = {kept_up[end] for end in uplinks if end in kept_up}
-        ends_up = [kept_up.get(end) or next(slot for slot in free_down if slot not in standing) for end in uplinks]
-        parts.append(
-            _links(
-                "oob",
-                "switch-oob",
-                np.array(access, dtype=object),
-                np.full(len(access), ports[-1], dtype=object),
-                np.array([switch for switch, _ in ends_up], dtype=object),
-                np.array([port for _, port in ends_up], dtype=object),
-                np.full(len(access), -1),
-            )
+        joins = oob_joins(aggregation, ports, uplinks or [])
+        joining = {end for near, near_port, far, far_port in joins for end in ((near, near_port), (far, far_port))}
+        ends_up = [(switch, ports[-1]) for switch in access]
+        kept_up = {end: slot for end, slot in kept_up.items() if slot not in joining}
+        taken = joining | {kept_up[end] for end in ends_up if end in kept_up}
+        free_down = ((switch, port) for switch in aggregation for port in ports if (switch, port) not in taken)
+        rows_up = [(*end, *(kept_up.get(end) or next(free_down))) for end in ends_up]
+        near, near_port, far, far_port = (
+            np.array(column, dtype=object) for column in zip(*rows_up, *joins, strict=True)
         )
+        parts.append(_links("oob", "switch-oob", near, near_port, far, far_port, np.full(len(near), -1)))
     return pd.concat(parts, ignore_index=True)
 
 

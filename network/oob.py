@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from inventory.catalog import Catalog
 from network import nos
-from network.nos.access import AccessConfig, AccessModel, AccessPort
+from network.nos.access import PRIORITY, ROOT_PRIORITY, AccessConfig, AccessModel, AccessPort
 from network.nos.cumulus import access as cumulus
 from network.roce import SYSTEMS, Plan, Rendering, management, secrets
 from network.wiring.oob import AGGREGATION
@@ -51,6 +51,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, AccessConf
                 ports[device].append(AccessPort(port, other, other_port, vlan))
     made = {}
     models = dict(zip(plan.devices["name"], plan.devices["model"], strict=True))
+    root = next((name for name in switches(plan) if name.startswith(AGGREGATION)), "")
     for name in switches(plan):
         if name not in addresses or not _runs_on(plan.catalog, site.oob.nos, models[name]):
             continue
@@ -65,6 +66,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, AccessConf
             vlans=tuple(sorted((own, installation))),
             ports=tuple(sorted(ports[name], key=lambda port: position[port.name])),
             unused=tuple(port for port in names if port not in used),
+            priority=ROOT_PRIORITY if name == root else PRIORITY,
         )
     return made
 
@@ -100,12 +102,6 @@ def _not_covered(plan: Plan, configs: Mapping[str, AccessConfig], key: str) -> l
         found.append("SSH key of out-of-band switches: none beside credentials.switch.key, so the default login stays")
     if plan.site.oob.nos_image is None:
         found.append("release of out-of-band switches: oob.nos_image pins none, so the delivered one stays")
-    top = [name for name in configs if name.startswith(AGGREGATION)]
-    joined = {port.far for name in top for port in configs[name].ports}
-    if len(top) > 1 and not joined & set(top):
-        found.append(
-            f"link between {' and '.join(top[:2])}: the plan has none, so their parts of the management network are apart"
-        )
     return found
 
 

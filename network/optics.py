@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from inventory.catalog import Cage, Catalog, MediaPart, Plug
+from network.graph import pieces
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -72,16 +73,8 @@ def _factorize(texts: pd.Series) -> tuple[Ints, list[str]]:
 
 def groups(at: Ends) -> Ints:
     """Group of each cable, from 0: cables that share a cage with one another, directly or through others."""
-    label = np.arange(at.cages)
-    while True:
-        least = np.minimum(label[at.code[0]], label[at.code[1]])
-        after = label.copy()
-        for end in at.code:
-            np.minimum.at(after, end, least)
-        after = after[after]
-        if (after == label).all():
-            return np.unique(label[at.code[0]], return_inverse=True)[1].astype(np.int64)
-        label = after
+    label = pieces(at.code[0], at.code[1], at.cages)
+    return np.unique(label[at.code[0]], return_inverse=True)[1].astype(np.int64)
 
 
 def fitting(at: Ends, group: Ints, parts: Sequence[MediaPart]) -> Bools:

@@ -176,7 +176,8 @@ def configured(site: Site, role: str) -> tuple[str, ...]:
         for name in (*variables["node_roles"], *variables["telemetry_roles"], *fabric)
     ]
     others = listed["schedmd"]["packages"] if site.scheduler.packages == "schedmd" else {}
-    found = {package for name in roles if name not in others for package in listed["packages"].get(name, ())}
+    named = listed["packages"], listed["on_machines_of"]
+    found = {package for name in roles if name not in others for lists in named for package in lists.get(name, ())}
     return tuple(sorted({*found, *listed["on_machines"]}))
 
 

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 
 from network.nos.model import Management
 
+PRIORITY = 32768
+"""Of a bridge that nobody gave one (IEEE 802.1D-2004, table 17-2)."""
+ROOT_PRIORITY = 4096
+"""Of the root: the lowest but 0, in the steps of 4096 that the table allows."""
+
 
 @dataclass(frozen=True)
 class AccessPort:
@@ -28,6 +33,7 @@ class AccessConfig:
     ``vlans``       numbers of all VLANs
     ``ports``       cabled ones
     ``unused``      ports without a planned cable, which are taken down
+    ``priority``    of the switch in the spanning tree; the lowest of all is its root
     """
 
     hostname: str
@@ -37,6 +43,7 @@ class AccessConfig:
     vlans: tuple[int, ...]
     ports: tuple[AccessPort, ...]
     unused: tuple[str, ...]
+    priority: int = PRIORITY
 
     def model(self) -> "AccessModel":
         """What a rendering of this configuration has to be read back as."""
@@ -47,6 +54,7 @@ class AccessConfig:
             access=frozenset((port.name, port.vlan) for port in self.ports if port.vlan is not None),
             trunks=frozenset(port.name for port in self.ports if port.vlan is None),
             down=frozenset(self.unused),
+            priority=self.priority,
         )
 
 
@@ -60,6 +68,7 @@ class AccessModel:
                    spanning tree
     ``trunks``     ports that take tagged frames of all VLANs and no untagged ones
     ``down``       ports that are taken down
+    ``priority``   in the spanning tree
     """
 
     hostname: str
@@ -68,3 +77,4 @@ class AccessModel:
     access: frozenset[tuple[str, int]]
     trunks: frozenset[str]
     down: frozenset[str]
+    priority: int

@@ -1,7 +1,7 @@
 """The out-of-band management network: management ports of all devices, and their cables to access switches.
 
-In: site, catalogue, devices, their racks and the cables of an earlier plan. Out: a frame of links with their rate, and a
-finding where ports are missing.
+In: site, catalogue, devices, their racks and the cables of an earlier plan. Out: a frame of links with their rate, and
+findings where ports are missing or reach no management node.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from inventory.catalog import Catalog
+from inventory.catalog import Catalog, DeviceType
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
+from inventory.site.effective import port_gbps
 from network import fabric
-from network.wiring.single_failures import too_many
+from network.wiring.single_failures import LEG, apart, too_many
 
 MANAGEMENT = "management"
 """Role of the servers that reach the out-of-band network: telemetry and the way in for operators."""
@@ -23,10 +24,17 @@ AGGREGATION = "oobagg"
 
 def oob_aggregation(site: Site, catalog: Catalog) -> int:
     """Management switches that join the access switches, those of rack-scale systems included: none for one alone."""
-    ports = catalog.device(site.oob.switch_model).bringup.data_ports
+    model = catalog.device(site.oob.switch_model)
     system = catalog.system(site.server.system) if site.server.system else None
     inside = system.count("oob") * (site.server.count // system.count("compute")) if system else 0
-    return fabric.oob_aggregation_count(inside + site.oob.switches, ports)
+    return fabric.oob_aggregation_count(inside + site.oob.switches, model.bringup.data_ports, len(uplink_ports(model)))
+
+
+def uplink_ports(model: DeviceType) -> dict[str, float]:
+    """{port: Gb/s} of the fastest ports of a management switch, if they are faster than its data ports."""
+    rates = {port: float(port_gbps(model, port) or 0) for port in model.port_names()}
+    fastest = max(rates.values(), default=0.0)
+    return {port: rate for port, rate in rates.items() if rate == fastest > model.bringup.rate_gbps}
 
 
 def oob_cables(
@@ -49,12 +57,13 @@ def oob_cables(
     ends = ends.iloc[np.argsort(pd.factorize(ends["rack"], sort=True)[0], kind="stable")].reset_index(drop=True)
     inside = devices.loc[(devices["fabric"] == "oob") & (devices["busbar"] >= 0), "name"].tolist()
     own_rack = dict(zip(inside, rack_of.reindex(inside).tolist(), strict=True))
-    links = fabric.oob_links(ends, access, aggregation, ports, held, own_rack)
+    uplinks = uplink_ports(model)
+    links = fabric.oob_links(ends, access, aggregation, ports, held, own_rack, list(uplinks))
     findings = []
     shared = _shared_ports(ends, own_rack, len(ports))
     alone = not inside and shared <= len(ports)
     needed = 1 if alone else max(-(-shared // (len(ports) - 1)), 1)
-    missing = len(ends) + (len(access) if aggregation else 0) - len(links)
+    missing = len(ends) + (len(names) - 1 if aggregation else 0) - len(links)
     if missing:
         findings.append(
             finding(
@@ -79,7 +88,33 @@ def oob_cables(
                 remedies=[remedy({"oob.switches": needed})],
             )
         )
-    return links.assign(rate_gbps=float(model.bringup.rate_gbps)), findings
+    if oob_legs(devices, catalog):
+        findings += _check_paths(links, devices, len(ends), {"oob.switches": needed} if missing else None)
+    between = links["a_device"].isin(set(aggregation))
+    rate = links["a_port"].map(uplinks).where(between).fillna(float(model.bringup.rate_gbps))
+    return links.assign(rate_gbps=rate.astype(np.float64)), findings
+
+
+def _check_paths(
+    links: pd.DataFrame, devices: pd.DataFrame, ports: int, settings: Mapping[str, int] | None
+) -> list[Finding]:
+    """OOB-APART of the first management port from which no planned cables lead to a management node; `settings` mend it."""
+    cut = apart(links, devices)
+    if cut.empty:
+        return []
+    device, port, switch = cut[["a_device", "a_port", "b_device"]].iloc[0].tolist()
+    return [
+        finding(
+            "OOB-APART",
+            device,
+            limit=0.0,
+            limit_source="cables of the plan",
+            remedies=[remedy(settings) if settings else remedy(fix="cable")],
+            words={"port": f"{device}:{port}", "switch": switch},
+            more_numbers={"ports": ports},
+            cut_off=len(cut),
+        )
+    ]
 
 
 def _shared_ports(ends: pd.DataFrame, own_rack: Mapping[str, str], ports: int) -> int:
@@ -109,7 +144,7 @@ def management_ports(devices: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
                 pd.DataFrame({"device": managed.loc[rows, "name"], "port": "eth0", "stage": "node-provisioning"})
             )
     legs = oob_legs(devices, catalog)
-    parts.append(pd.DataFrame(legs, columns=["device", "port"]).assign(stage="node-oob"))
+    parts.append(pd.DataFrame(legs, columns=["device", "port"]).assign(stage=LEG))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -2,19 +2,28 @@
 
     losses(links, devices) -> one row a switch: servers without any in-band link, devices without management
     check_inband(site, links), check_management(links, devices) -> findings, for a network without a past
+    apart(links, devices) -> management ports from which no cables lead to a management node
 
 In: links (network.fabric.LINK_COLUMNS with `rate_gbps`). A switch is lost alone. A device has management while a path of
-switches leads from it to an aggregation switch, or to its one access switch where there is no aggregation.
+switches leads from it to a management node or, in a site without any, to the switch that joins all others.
 """
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from inventory.findings import Finding, finding, remedy
 from inventory.site import Site
+from network.graph import pieces
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+LEG = "node-oob"
+"""Stage of the cables of management nodes in the out-of-band network, beside those of their BMCs."""
 
 TOO_MANY = 2.0
 """Times the needed number from which switches are reported as too many: a rule of this suite, not confirmed."""
@@ -25,7 +34,7 @@ MOST_OVERSUBSCRIPTION = 12.0
 def losses(links: pd.DataFrame, devices: pd.DataFrame) -> pd.DataFrame:
     """Columns switch, fabric, role, servers_cut_off, devices_unmanaged, in the order of the switches in `devices`."""
     switches = devices[(devices["kind"] == "switch") & devices["fabric"].isin(["inband", "oob"])]
-    cut, dark = _cut_off(links), _unmanaged(links)
+    cut, dark = _cut_off(links), _unmanaged(links, devices)
     names = switches["name"].tolist()
     return pd.DataFrame(
         {
@@ -74,19 +83,55 @@ def _largest_group(servers: list[list[str]]) -> int:
     return max(Counter(top(leaves[0]) for leaves in servers).values(), default=0)
 
 
-def _unmanaged(links: pd.DataFrame) -> dict[str, int]:
-    """Devices whose management goes through each switch alone."""
+@dataclass(frozen=True, eq=False)
+class _Management:
+    """The management network: `switches`, the cables between them as their numbers (`near`, `far`), the other cables (`ends`)
+    with the switch of each (`home`), and the switches of the management nodes (`legs`).
+    """
+
+    switches: list[str]
+    near: Ints
+    far: Ints
+    ends: pd.DataFrame
+    home: Ints
+    legs: Ints
+
+    def dark(self, sources: Ints, lost: int = -1) -> Bools:
+        """Which switches have no path to any of `sources`, once switch `lost` is gone."""
+        stays = (self.near != lost) & (self.far != lost)
+        piece = pieces(self.near[stays], self.far[stays], len(self.switches))
+        return ~np.isin(piece, piece[sources[sources != lost]])
+
+
+def _management_network(links: pd.DataFrame, devices: pd.DataFrame) -> _Management:
     oob = links[links["fabric"] == "oob"]
-    if oob.empty:
-        return {}
-    access = set(oob["b_device"]) & set(oob["a_device"])
-    ends = oob[~oob["a_device"].isin(access)]
-    homes = ends.groupby("a_device", sort=False)["b_device"].agg(["nunique", "first"])
-    found = _counts(homes.loc[homes["nunique"] == 1, "first"])
-    up = oob[oob["a_device"].isin(access)]
-    for above, below in up.groupby("b_device", sort=False)["a_device"]:
-        own = int(ends.loc[ends["b_device"].isin(below), "a_device"].nunique())
-        found[str(above)] = found.get(str(above), 0) + own
+    switches = pd.Index(devices.loc[(devices["kind"] == "switch") & (devices["fabric"] == "oob"), "name"])
+    near, far = (switches.get_indexer(pd.Index(oob[column])) for column in ("a_device", "b_device"))
+    between = near >= 0
+    ends, home = oob[~between], far[~between]
+    legs = np.unique(home[(ends["stage"] == LEG).to_numpy()])
+    return _Management(switches.tolist(), near[between], far[between], ends, home, legs)
+
+
+def apart(links: pd.DataFrame, devices: pd.DataFrame) -> pd.DataFrame:
+    """The cables of management ports from which no path of cables leads to a management node."""
+    network = _management_network(links, devices)
+    return network.ends[network.dark(network.legs)[network.home]]
+
+
+def _unmanaged(links: pd.DataFrame, devices: pd.DataFrame) -> dict[str, int]:
+    """Devices whose management goes through each switch alone."""
+    network = _management_network(links, devices)
+    top = np.setdiff1d(network.far, network.near)
+    sources = network.legs if network.legs.size else top
+    homes = pd.Series(network.home).groupby(network.ends["a_device"].to_numpy(), sort=False).agg(["nunique", "first"])
+    alone = np.bincount(homes.loc[homes["nunique"] == 1, "first"], minlength=len(network.switches))
+    found = dict(zip(network.switches, alone.tolist(), strict=True))
+    device = pd.factorize(network.ends["a_device"])[0]
+    cables = np.bincount(np.concatenate([network.near, network.far]), minlength=len(network.switches))
+    for number in np.union1d(np.flatnonzero(cables > 1), sources).tolist():
+        lit = ~network.dark(sources, number)[network.home]
+        found[network.switches[number]] = int((np.bincount(device, weights=lit) == 0).sum())
     return found
 
 

@@ -14,6 +14,7 @@ from inventory.site import SiteError, load_site
 from inventory.site.whatif import changed
 from network import oob
 from network.nos import first_boot
+from network.nos.access import PRIORITY
 from network.nos.cumulus import access
 from network.nos.cumulus.startup import VERSION
 from tests.capacity.services.boot.cases import PUBLIC_KEY
@@ -67,6 +68,7 @@ def test_switches_inside_rack_scale_systems_are_configured_too(schema):
         (("interface", "swp1", "bridge", "domain", "br_default", "stp", "bpdu-guard"), "on"),
         (("interface", "swp1", "type"), "port"),
         (("interface", "vlan10", "vlan"), 5000),
+        (("bridge", "domain", "br_default", "stp", "priority"), 0),
         (("system", "ntp", "server"), "10.73.0.1"),
         (("bridge", "domain", "br_default", "type"), "vlan"),
         (("bridge", "domain", "br_default", "untagged"), "all"),
@@ -122,6 +124,7 @@ def test_another_vlan_port_state_or_guard_is_read_back_as_another_model(configs)
         (("interface", "swp48", "bridge", "domain", "br_default", "untagged"), 10),
         (("interface", "vlan10", "ipv4", "address"), {"10.72.0.99/22": {}}),
         (("system", "hostname"), "oob02"),
+        (("bridge", "domain", "br_default", "stp", "priority"), 4096),
     ):
         wrong = settings(config)
         functools.reduce(lambda part, key: part[key], path[:-1], wrong)[path[-1]] = value
@@ -171,10 +174,14 @@ def test_a_rendering_has_a_file_for_each_switch_and_says_what_is_left():
     assert "default login stays" in "\n".join(oob.rendering(plan_of(SITE)).not_covered)
 
 
-def test_two_aggregation_switches_without_a_link_between_them_are_said():
+def test_switches_that_join_others_carry_both_networks_between_them_and_the_first_is_the_root(schema):
     plan = build(changed(str(site_dir("h100-1000-ib")), ["oob.nos=cumulus"]))
-    said = "\n".join(oob.rendering(plan, PUBLIC_KEY).not_covered)
-    assert "link between oobagg01 and oobagg02: the plan has none" in said
+    made = oob.structured_configs(plan, PUBLIC_KEY)
+    assert {name for name, config in made.items() if config.priority < PRIORITY} == {"oobagg01"}
+    for name in ("oobagg01", "oobagg02"):
+        schema.model_validate(settings(made[name]), extra="forbid")
+        assert "swp49" in access.read(access.render(made[name])).trunks
+    assert "apart" not in "\n".join(oob.rendering(plan, PUBLIC_KEY).not_covered)
 
 
 def test_a_site_without_the_key_gets_no_files_and_nothing_is_said():

@@ -314,6 +314,12 @@ def test_only_machines_get_what_reads_their_hardware(wanted):
     assert not readers & set(wanted["lab", "gpu001"]["packages"])
 
 
+def test_servers_with_roce_ports_alone_get_what_measures_them(wanted):
+    assert "perftest" in wanted["b200-256-roce", "gpu001"]["packages"]
+    assert "perftest" not in wanted["b200-256-roce", "ctl01"]["packages"]
+    assert "perftest" not in wanted["lab", "gpu001"]["packages"]
+
+
 def test_a_site_of_schedmds_release_installs_no_package_of_the_distribution_that_conflicts(wanted):
     listed = yaml.safe_load((PLAYBOOKS / "packages.yaml").read_text())
     compute, controller = wanted["b200-256-roce", "gpu001"], wanted["b200-256-roce", "ctl01"]

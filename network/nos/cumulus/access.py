@@ -29,7 +29,7 @@ def render(config: AccessConfig) -> str:
                         "type": "vlan-aware",
                         "untagged": "none",
                         "vlan": vlans,
-                        "stp": {"mode": "rstp", "state": {"up": {}}},
+                        "stp": {"mode": "rstp", "priority": config.priority, "state": {"up": {}}},
                     }
                 }
             },
@@ -87,4 +87,5 @@ def _model(settings: dict[str, Any]) -> AccessModel:
             name for name, one in up.items() if one.get("untagged") == "none" and set(one["vlan"]) == carried
         ),
         down=frozenset(name for name, port in ports.items() if port["link"]["state"] == {"down": {}}),
+        priority=settings["bridge"]["domain"][BRIDGE]["stp"]["priority"],
     )
