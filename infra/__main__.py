@@ -4,6 +4,7 @@ Stack configuration (all optional):
     bringup:site     name of a shipped site or path of a site.yaml; the stack's name by default
     bringup:from     folder of an accepted state that the plan starts from, in place of the one beside the site file
     bringup:layers   layers to manage, such as ["power", "network"]; all by default
+    bringup:kubeconfig  path of the cluster's kubeconfig; without it the platform layer is left out (scheduler.kind: kubernetes)
 
 A plan with error findings that nobody has waived is refused, in preview and in up.
 Stack outputs: plan_hash, findings, devices (management and node addresses), report (path of the plan's page).
@@ -21,6 +22,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site
 from infra.boot.built import IMAGES
+from infra.kube.access import ClusterError, connect, version
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.installed import Installations
 from infra.layers.network import Network
@@ -33,7 +35,7 @@ from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError
 from validation.evidence.store import IntegrityError
 
-LAYERS = ("power", "network", "nodes", "installations", "subnet")
+LAYERS = ("power", "network", "nodes", "installations", "subnet", "platform")
 
 MESSAGE_SHOWN = 32
 """Exit status by which Pulumi's language host knows that the user has seen the reason."""
@@ -53,6 +55,7 @@ def program() -> None:
     assets, catalog = load_assets(site), site.catalog
     plan = build(site, catalog=catalog, assets=assets)
     refuse(plan, datetime.now(UTC))
+    kubeconfig = cluster_of(site, config.get("kubeconfig"), config.get_object("layers"))
 
     power = Power(plan, assets, reference) if "power" in layers else None
     outlets = power.racks if power else {}
@@ -63,6 +66,13 @@ def program() -> None:
         Installations(plan, assets, reference, var_dir(site.name) / IMAGES, nodes.racks if nodes else {})
     if "subnet" in layers:
         Subnet(plan, assets, reference, nodes.racks if nodes else {})
+    if kubeconfig:
+        from infra.layers.platform import DefinitionError, Platform  # 0.8 s, which no other site pays
+
+        try:
+            Platform(plan, kubeconfig)
+        except DefinitionError as error:
+            raise ProgramError(f"platform: {error}") from None
 
     pulumi.export("plan_hash", plan.hash)
     pulumi.export("findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in plan.findings])
@@ -83,6 +93,40 @@ def chosen(layers: Any) -> tuple[str, ...]:
     if unknown:
         raise ProgramError(f"bringup:layers: no layer {', '.join(unknown)}; there are {', '.join(LAYERS)}")
     return tuple(layer for layer in LAYERS if layer in layers)
+
+
+def cluster_of(site: Site, kubeconfig: str | None, layers: Any) -> str:
+    """Path of the kubeconfig of the platform layer, whose API server answers and has the pinned version; '' without that layer.
+
+    Raises ProgramError where the stack names the layer and it cannot be declared.
+    """
+    named = layers is not None and "platform" in layers
+    if layers is not None and not named:
+        return ""
+    if site.scheduler.kind != "kubernetes":
+        if named:
+            raise ProgramError(
+                f"bringup:layers: platform is for sites of Kubernetes, and scheduler.kind of {site.name} is "
+                f"{site.scheduler.kind}: delete platform"
+            )
+        return ""
+    if not kubeconfig:
+        how = "pulumi config set bringup:kubeconfig PATH"
+        if named:
+            raise ProgramError(f"bringup:layers names platform, and no kubeconfig is set: {how}")
+        pulumi.log.info(f"platform: left out, since no kubeconfig is set. Once the cluster runs: {how}")
+        return ""
+    path = repo_root() / Path(kubeconfig).expanduser()
+    try:
+        told = version(connect(path))
+    except ClusterError as error:
+        raise ProgramError(f"platform: {error}") from None
+    pinned = site.versions["kubernetes"]
+    if told.removeprefix("v").split(".")[:2] != pinned.removeprefix("v").split(".")[:2]:
+        raise ProgramError(
+            f"platform: the API server is {told}, versions.kubernetes pins {pinned}: correct the one that is wrong"
+        )
+    return str(path)
 
 
 def refuse(plan: Plan, now: datetime) -> None:

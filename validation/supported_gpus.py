@@ -1,6 +1,6 @@
-"""Which GPUs the checks and the burn-in can test: those of NVIDIA, which are read through NVML and compute with CUDA.
+"""Which sites the checks and the burn-in can test: NVIDIA's GPUs, which are read through NVML, and Slurm, which runs the jobs.
 
-In: a site. Out: why its GPUs cannot be tested, or nothing. Pure.
+In: a site. Out: why it cannot be tested, or nothing. Pure.
 """
 
 from inventory.site import Site
@@ -14,7 +14,9 @@ TESTED = "NVIDIA"
 
 
 def why_not_tested(site: Site) -> str | None:
-    """Why the GPUs of a site cannot be tested; None where they can, or where the catalogue has no entry for them."""
+    """Why a site cannot be tested; None where it can, or where the catalogue has no entry for its GPUs."""
+    if site.scheduler.not_built:
+        return site.scheduler.not_built
     gpu = site.catalog.gpus.get(site.gpu.sku)
     if gpu is None or gpu.manufacturer == TESTED:
         return None

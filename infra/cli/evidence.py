@@ -151,6 +151,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.html:
         raise UsageError("--html is for two plans: name a second site, or change a key with --set")
     plan = planned(arguments.site, start=arguments.start)
+    if plan.site.scheduler.not_built:
+        raise UsageError(f"{plan.site.scheduler.not_built}. Two plans are compared with --set, or with a second site")
     installed = load_as_built(plan.site)
     if arguments.facts:
         facts, recorded = Facts.read(arguments.facts), arguments.facts
@@ -320,6 +322,10 @@ def run_gate(arguments: argparse.Namespace) -> int:
         raise
     if arguments.verify:
         return gate.verify(site, arguments.verify)
+    if site.scheduler.not_built:
+        folder = var_dir(site.name, arguments.out)
+        gate.not_judged(folder, site.name, site.scheduler.not_built, rehearsal=arguments.rehearsal)
+        raise UsageError(site.scheduler.not_built)
     return gate.run(
         site, rehearsal=arguments.rehearsal, as_json=arguments.json, out=arguments.out, anchor=arguments.anchor
     )

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import OK, add_out, add_site_option, add_verb, progress_lines
+from infra.cli.common import OK, UsageError, add_out, add_site_option, add_verb, progress_lines
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
@@ -44,6 +44,8 @@ def run_build(arguments: argparse.Namespace) -> int:
     from inventory.site import load_site
 
     site = load_site(arguments.site)
+    if site.scheduler.not_built:
+        raise UsageError(f"{site.scheduler.not_built}: an image would have Slurm's packages")
     more = image.configured(site, arguments.role)
     of = image.system(
         site.os.key,

@@ -270,7 +270,11 @@ def shipped(path: str) -> bool:
 
 
 def without_a_role(plan: Plan) -> str:
-    """Why the playbooks cannot configure the nodes: their GPUs are of a maker whose driver no role installs. '' where they can."""
+    """Why the playbooks cannot configure the nodes: no role installs their workload manager, or the driver of their GPUs' maker. ''
+    where they can.
+    """
+    if plan.site.scheduler.not_built:
+        return f"{plan.site.scheduler.not_built}. Planning, rendering, power, network and the platform's objects work."
     gpu = plan.catalog.gpus[plan.site.gpu.sku]
     if gpu.manufacturer == "NVIDIA":
         return ""

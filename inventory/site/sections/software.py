@@ -1,6 +1,7 @@
 """Operating system, pinned versions, scheduler and priority classes of a site file."""
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
@@ -104,7 +105,8 @@ class Scheduler(Section):
     """Workload manager."""
 
     kind: Literal["slurm", "kubernetes"] = Field(
-        description="Workload manager. kubernetes is refused: nothing installs or checks it yet."
+        description="Workload manager. Of kubernetes the plan and the platform's objects are built; no role installs it and no "
+        "check judges it: see docs/kubernetes.md."
     )
     packages: Literal["distribution", "schedmd"] = Field(
         default="distribution",
@@ -116,17 +118,52 @@ class Scheduler(Section):
     )
     tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
 
+    @property
+    def not_built(self) -> str:
+        """Why nothing configures or checks this workload manager; '' where that is built."""
+        if self.kind == "slurm":
+            return ""
+        return f"scheduler.kind {self.kind}: no role installs it and no check judges it yet (docs/kubernetes.md)"
+
+
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A label of RFC 1123, which the name of a Kubernetes namespace has to be."""
+
+
+@rule("name", "scheduler")
+def names_fit_kubernetes(catalog: Catalog, name: str, scheduler: Scheduler) -> Iterator[Problem]:
+    if scheduler.kind != "kubernetes":
+        return
+    expected = "at most 63 lower-case letters, digits and hyphens, with a letter or digit at both ends"
+    if not NAMESPACE.fullmatch(name):
+        yield Problem(("name",), "not a name for Kubernetes", name, expected, "rename the site")
+    for number, account in enumerate(scheduler.accounts):
+        where: Path = ("scheduler", "accounts", number, "name")
+        if not NAMESPACE.fullmatch(account.name):
+            do = "rename it: each account gets a namespace of its name"
+            yield Problem(where, "not a name for a namespace", account.name, expected, do)
+        elif account.name == "default" or account.name.startswith("kube-"):
+            what = "a namespace of Kubernetes itself"
+            yield Problem(where, what, account.name, "a name of your own", "rename it: default and kube-* are taken")
+
 
 @rule("scheduler")
-def scheduler_is_one_that_is_built(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
-    if scheduler.kind == "kubernetes":
-        yield Problem(
-            ("scheduler", "kind"),
-            "an option that nothing implements yet",
-            "kubernetes",
-            "slurm: no playbook installs Kubernetes and no check judges it",
-            "write slurm",
-        )
+def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    if scheduler.kind != "kubernetes":
+        return
+    not_built = "an option that nothing implements yet on Kubernetes"
+    if scheduler.packages != "distribution":
+        what = "an option of Slurm"
+        yield Problem(("scheduler", "packages"), what, scheduler.packages, "no such key", "delete packages")
+    for number, account in enumerate(scheduler.accounts):
+        if account.shares != 1:
+            where: Path = ("scheduler", "accounts", number, "shares")
+            yield Problem(where, not_built, str(account.shares), "accounts of equal shares", "delete shares")
+    for tier, limits in scheduler.tier_limits.items():
+        for key, value in limits:
+            if value is not None:
+                path: Path = ("scheduler", "tier_limits", tier, key)
+                yield Problem(path, not_built, str(value), "limits per account (max_gpus) alone", f"delete {key}")
 
 
 @rule("tiers")
@@ -139,8 +176,6 @@ def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[P
 def software_in_use_is_pinned(
     catalog: Catalog, versions: dict[str, str], scheduler: Scheduler, inband: Inband
 ) -> Iterator[Problem]:
-    if scheduler.kind == "kubernetes":
-        return  # refused for itself
     for component, why in ((scheduler.kind, "scheduler.kind"), (inband.nos, "inband.nos")):
         if component not in versions:
             yield Problem(

@@ -1,0 +1,33 @@
+"""All objects of the platform, each once, those first that others need."""
+
+from dataclasses import dataclass
+
+from capacity.model import Plan
+from capacity.services import slurm
+from capacity.services.platform import queues, tenancy, topology
+from capacity.services.platform.objects import PlatformObject
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The whole intent for a Kubernetes cluster; `levels` are the labels of its topology, wide to narrow."""
+
+    objects: tuple[PlatformObject, ...]
+    levels: tuple[str, ...]
+    gpus: int
+
+
+def design(plan: Plan) -> Platform:
+    """The platform of a plan."""
+    wanted = slurm.design(plan, plan.catalog)
+    tiers, gpus = [one.name for one in wanted.qos], sum(node.gpus for node in wanted.nodes)
+    levels = topology.levels(plan)
+    objects = (
+        *tenancy.priority_classes(wanted.qos),
+        tenancy.member_role(),
+        *tenancy.namespaces(wanted.accounts, tiers, gpus),
+        *topology.label_patches(plan),
+        *queues.flavour(wanted.gpu_type, plan.site.name, levels),
+        *queues.queues(wanted.accounts, queues.capacity_of(wanted.nodes), wanted.gpu_type),
+    )
+    return Platform(objects, levels, gpus)

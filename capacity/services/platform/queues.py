@@ -1,0 +1,75 @@
+"""Kueue's view of the plan: one flavour of GPU node with its topology, and a tree of quotas like the tree of accounts.
+
+All quota stands at the root: what the GPU nodes have. Every account borrows from there, up to its limit; so an account can use
+what others leave, as in Slurm, and the limit of an account holds for all accounts below it. Kueue's words for these: nominalQuota
+of the root cohort, borrowingLimit of cohorts and cluster queues (https://kueue.sigs.k8s.io/docs/concepts/cohort/).
+
+v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from capacity.services.platform.objects import PlatformObject
+from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.topology import GPU
+from capacity.services.slurm import Account, Node
+
+API = "kueue.x-k8s.io/v1beta1"
+ROOT = "root"
+"""The cohort above all; no account may have this name (inventory/site/sections/software.py)."""
+LOCAL_QUEUE = "default"
+"""Kueue puts a job that names no queue into the local queue of this name."""
+
+
+def capacity_of(nodes: Sequence[Node]) -> dict[str, str]:
+    """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node."""
+    totals = {GPU_RESOURCE: str(sum(node.gpus for node in nodes))}
+    if all(node.cpus for node in nodes):
+        totals["cpu"] = str(sum(node.cpus for node in nodes))
+    if all(node.memory_mib for node in nodes):
+        totals["memory"] = f"{sum(node.memory_mib for node in nodes)}Mi"
+    return totals
+
+
+def flavour(gpu: str, topology: str, levels: Sequence[str]) -> Iterator[PlatformObject]:
+    """The topology, and the flavour whose nodes it orders."""
+    body: dict[str, Any] = {"spec": {"levels": [{"nodeLabel": level} for level in levels]}}
+    yield PlatformObject(API, "Topology", topology, body)
+    body = {"spec": {"nodeLabels": {GPU: gpu}, "topologyName": topology}}
+    yield PlatformObject(API, "ResourceFlavor", gpu, body)
+
+
+def queues(accounts: Sequence[Account], totals: Mapping[str, str], flavor: str) -> Iterator[PlatformObject]:
+    """Cohorts from the root down, then a cluster queue and a local queue per account."""
+    parents = {account.parent for account in accounts}
+    yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
+    nothing = dict.fromkeys(totals, "0")
+    for account in accounts:
+        if account.name in parents:
+            cohort = {"parentName": account.parent, "resourceGroups": _groups(nothing, flavor, account.max_gpus)}
+            yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
+    for account in accounts:
+        spec = {
+            "cohort": account.name if account.name in parents else account.parent,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": account.name}},
+            "queueingStrategy": "BestEffortFIFO",
+            "resourceGroups": _groups(nothing, flavor, account.max_gpus),
+            "preemption": {
+                "withinClusterQueue": "LowerPriority",
+                "reclaimWithinCohort": "LowerPriority",
+                "borrowWithinCohort": {"policy": "LowerPriority"},
+            },
+        }
+        yield PlatformObject(API, "ClusterQueue", account.name, {"spec": spec})
+        yield PlatformObject(
+            API, "LocalQueue", LOCAL_QUEUE, {"spec": {"clusterQueue": account.name}}, namespace=account.name
+        )
+
+
+def _groups(quota: Mapping[str, str], flavor: str, max_gpus: int | None = None) -> list[dict[str, Any]]:
+    resources = []
+    for name, nominal in quota.items():
+        limit = {"borrowingLimit": str(max_gpus)} if name == GPU_RESOURCE and max_gpus is not None else {}
+        resources.append({"name": name, "nominalQuota": nominal, **limit})
+    return [{"coveredResources": list(quota), "flavors": [{"name": flavor, "resources": resources}]}]

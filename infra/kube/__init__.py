@@ -1,0 +1,1 @@
+"""How a Kubernetes API server is reached: the kubeconfig, and whether it answers in time."""

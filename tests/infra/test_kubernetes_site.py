@@ -1,0 +1,60 @@
+"""What a site of Kubernetes can do today, and that everything else refuses it by name."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from capacity.services.platform import design
+from infra.cli import main
+from inventory.paths import site_dir
+from inventory.site import Site, load_site
+from playbooks.inventory_plugins.bringup import without_a_role
+from tests.plans import plan_of
+from validation.supported_gpus import why_not_tested
+
+NOT_BUILT = "scheduler.kind kubernetes: no role installs it and no check judges it yet (docs/kubernetes.md)"
+
+
+@pytest.fixture
+def site_file(tmp_path: Path) -> Path:
+    """The lab's site file with Kubernetes in place of Slurm."""
+    text = (site_dir("lab") / "site.yaml").read_text()
+    start, end = text.index("scheduler:\n"), text.index("\ntiers: [") + 1
+    kind = "scheduler: {kind: kubernetes, accounts: [{name: research, users: [alice]}]}\n"
+    path = tmp_path / "site.yaml"
+    path.write_text(f'{text[:start]}{kind}versions: {{kubernetes: "1.36.3"}}\n{text[end:]}')
+    return path
+
+
+@pytest.fixture
+def site(site_file: Path) -> Site:
+    return load_site(site_file)
+
+
+def test_its_platform_follows_from_its_accounts(site: Site) -> None:
+    made = design(dataclasses.replace(plan_of("lab"), site=site))
+    assert {one.name for one in made.objects if one.kind == "Namespace"} == {"commissioning", "research"}
+
+
+def test_ansible_and_the_checks_refuse_it(site: Site) -> None:
+    assert without_a_role(dataclasses.replace(plan_of("lab"), site=site)).startswith(NOT_BUILT)
+    assert without_a_role(plan_of("lab")) == ""
+    assert why_not_tested(site) == NOT_BUILT
+    assert why_not_tested(load_site("lab")) is None
+
+
+@pytest.mark.usefixtures("plans_kept")
+@pytest.mark.parametrize(
+    "verb", [["gate", "--site"], ["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]]
+)
+def test_a_verb_that_is_not_built_for_it_says_so(
+    verb: list[str],
+    site_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
+    assert main([*verb, str(site_file)]) == 2
+    assert NOT_BUILT in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""The platform layer against Pulumi's mocks: what is declared, in which order, and when it is refused."""
+
+import asyncio
+import shutil
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.mocks import MockMonitor
+
+import infra.__main__ as program
+from capacity.services.platform import design
+from infra.layers import platform as layer
+from tests.infra.test_program import Recorder
+from tests.plans import plan_of
+
+
+def declared() -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
+    """({(type, name): inputs}, {name: names of what it depends on}) of the lab's platform."""
+    needs: dict[str, list[str]] = {}
+    register = MockMonitor.RegisterResource
+
+    def watched(monitor: MockMonitor, request: Any) -> Any:
+        if request.type != "pulumi:pulumi:Stack":  # registered once in a process
+            needs[request.name] = sorted(urn.rpartition("::")[2] for urn in request.dependencies)
+        return register(monitor, request)
+
+    recorder = Recorder()
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    pulumi.runtime.set_mocks(recorder, project="bringup", stack="lab")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MockMonitor, "RegisterResource", watched)
+        pulumi.runtime.test(lambda: layer.Platform(plan_of("lab"), "/nowhere/kubeconfig") and None)()
+    return recorder.registered, needs
+
+
+@pytest.fixture(scope="module")
+def lab() -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
+    return declared()
+
+
+def test_each_object_of_the_design_is_declared_once_with_its_body(lab: Any) -> None:
+    made, _ = lab
+    names = Counter(name for _, name in made)
+    assert {name for name, count in names.items() if count > 1} == set()
+    for one in design(plan_of("lab")).objects:
+        (inputs,) = [inputs for (_, name), inputs in made.items() if name == one.key]
+        manifest = one.manifest
+        assert (inputs["apiVersion"], inputs["kind"]) == (manifest["apiVersion"], manifest["kind"])
+        assert inputs["metadata"].items() >= manifest["metadata"].items()
+        assert {key: inputs[key] for key in one.body} == dict(one.body)
+
+
+def test_every_resource_is_of_a_type_of_pulumi_kubernetes(lab: Any) -> None:
+    made, _ = lab
+    others = {kind for kind, _ in made if not kind.startswith("kubernetes:") and kind != "pulumi:providers:kubernetes"}
+    assert others == {"bringup:layers:Platform"}
+    assert {kind for kind, name in made if name.startswith("Node/")} == {"kubernetes:core/v1:NodePatch"}
+
+
+def test_a_second_run_declares_the_same(lab: Any) -> None:
+    assert declared() == lab
+
+
+def test_objects_wait_for_their_namespace_and_custom_resources_for_their_definition(lab: Any) -> None:
+    made, needs = lab
+    definitions = {
+        inputs["spec"]["names"]["kind"]: name
+        for (_, name), inputs in made.items()
+        if name.startswith("CustomResourceDefinition/")
+    }
+    assert set(definitions) == {"Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue"}
+    for one in design(plan_of("lab")).objects:
+        wanted = [f"Namespace/{one.namespace}"] if one.namespace else []
+        wanted += [definitions[one.kind]] if one.kind in definitions else []
+        assert set(wanted) <= set(needs[one.key]), one.key
+
+
+def test_an_altered_definition_is_refused_by_name(tmp_path: Path) -> None:
+    shutil.copytree(layer.DEFINITIONS, tmp_path / "kueue")
+    (tmp_path / "kueue" / "kueue.x-k8s.io_cohorts.yaml").write_text("{}\n")
+    with pytest.raises(layer.DefinitionError, match=r"cohorts\.yaml: SHA-256 .* expected 646290.*git checkout"):
+        layer.definitions(tmp_path / "kueue")
+
+
+def test_a_missing_definition_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(layer.DefinitionError, match=r"yaml: No such file or directory"):
+        layer.definitions(tmp_path)
+
+
+def a_site(kind: str = "kubernetes") -> Any:
+    return SimpleNamespace(name="hall", scheduler=SimpleNamespace(kind=kind), versions={"kubernetes": "1.36.3"})
+
+
+def test_a_site_of_slurm_has_no_platform_and_says_so_where_the_stack_names_it() -> None:
+    assert program.cluster_of(a_site("slurm"), "kubeconfig", None) == ""
+    with pytest.raises(program.ProgramError, match=r"scheduler\.kind of hall is slurm: delete platform"):
+        program.cluster_of(a_site("slurm"), "kubeconfig", ["platform"])
+
+
+def test_a_platform_without_a_kubeconfig_is_refused_where_the_stack_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(program.ProgramError, match="pulumi config set bringup:kubeconfig PATH"):
+        program.cluster_of(a_site(), None, ["power", "platform"])
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", said.append)
+    assert program.cluster_of(a_site(), None, None) == ""
+    how = "pulumi config set bringup:kubeconfig PATH"
+    assert said == [f"platform: left out, since no kubeconfig is set. Once the cluster runs: {how}"]
+    assert program.cluster_of(a_site(), "kubeconfig", ["power"]) == ""
+
+
+def test_a_kubeconfig_that_is_not_there_is_named() -> None:
+    with pytest.raises(program.ProgramError, match=r"platform: kubeconfig /nowhere/k cannot be read: No such file"):
+        program.cluster_of(a_site(), "/nowhere/k", None)
+
+
+@pytest.mark.parametrize(("told", "taken"), [("v1.36.9", True), ("v1.35.3", False), ("v2.36.3", False)])
+def test_the_api_server_has_the_pinned_minor_version(told: str, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "connect", lambda path: path)
+    monkeypatch.setattr(program, "version", lambda connection: told)
+    if taken:
+        assert program.cluster_of(a_site(), "/k", None) == "/k"
+    else:
+        with pytest.raises(program.ProgramError, match=rf"API server is {told}, versions\.kubernetes pins 1\.36\.3"):
+            program.cluster_of(a_site(), "/k", None)
