@@ -315,6 +315,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.documents.installation import documents
     from capacity.outputs.files import write_manifest
     from capacity.outputs.pdf import prints
+    from capacity.services.platform.text import manifests
     from inventory.paths import var_dir
     from network import oob, roce, separation
     from network.render import render, render_filter, switches
@@ -347,6 +348,9 @@ def run_render(arguments: argparse.Namespace) -> int:
     paths += [write_file(folder / name, content) for name, content in papers.items()]
     paths += [write_file(folder / COMPUTE / name, text) for name, text in compute.files.items()]
     paths += [write_file(folder / OOB / name, text) for name, text in access.files.items()]
+    if plan.site.scheduler.kind == "kubernetes":
+        paths.append(write_file(folder / "platform.yaml", manifests(plan)))
+        print(f"Objects of the Kubernetes platform, for kubectl apply --server-side, in {paths[-1]}")
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
     print(f"Filters of {len(known)} switches (*.nft) after the matrix of networks in {folder / 'separation.csv'}")

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import yaml
 
 from capacity.services.platform import design
 from infra.cli import main
@@ -35,6 +36,18 @@ def site(site_file: Path) -> Site:
 def test_its_platform_follows_from_its_accounts(site: Site) -> None:
     made = design(dataclasses.replace(plan_of("lab"), site=site))
     assert {one.name for one in made.objects if one.kind == "Namespace"} == {"commissioning", "research"}
+
+
+@pytest.mark.usefixtures("plans_kept")
+def test_render_writes_its_platform_as_a_file_for_kubectl(
+    site: Site, site_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("capacity.outputs.documents.installation.documents", lambda plan: {})
+    monkeypatch.setattr("capacity.outputs.pdf.prints", lambda plan: {})
+    assert main(["render", str(site_file), "--out", str(tmp_path / "out")]) == 0
+    written = list(yaml.safe_load_all((tmp_path / "out" / "render" / "platform.yaml").read_text()))
+    wanted = design(dataclasses.replace(plan_of("lab"), site=site))
+    assert written == [one.manifest for one in wanted.objects]
 
 
 def test_ansible_and_the_checks_refuse_it(site: Site) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capacity.services.platform import Platform, design
@@ -162,7 +162,7 @@ def trees(draw: st.DrawFn) -> list[Account]:
     return accounts
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees(), st.integers(1, 9000))
 def test_no_account_may_hold_more_than_any_above_it_or_than_the_site_has(accounts: list[Account], gpus: int) -> None:
     allowed, limits = gpus_allowed(accounts, gpus), {account.name: account for account in accounts}
@@ -176,7 +176,7 @@ def test_no_account_may_hold_more_than_any_above_it_or_than_the_site_has(account
         assert allowed[account.name] == min(above)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees())
 def test_the_tree_of_cohorts_is_the_tree_of_accounts(accounts: list[Account]) -> None:
     made = list(queues(accounts, {GPU: "8"}, "h100"))
@@ -189,7 +189,7 @@ def test_the_tree_of_cohorts_is_the_tree_of_accounts(accounts: list[Account]) ->
             assert one.body["spec"]["cohort"] == (one.name if one.name in cohorts else parents[one.name])
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.from_regex(r"\A[a-z0-9][-a-z0-9_]*\n?\Z") | st.sampled_from(["default", "kube-system", "a" * 63, "a" * 64, "a-"])
 )
@@ -205,7 +205,7 @@ def test_a_name_is_refused_or_fits_every_object_of_its_account(name: str) -> Non
     assert all(problem.path == ("scheduler", "accounts", 0, "name") and problem.do for problem in problems)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10**15))
 def test_a_quantity_keeps_its_value_and_has_one_form(count: int) -> None:
     found = re.fullmatch(r"(\d+)([kMGTPE]?)", quantity(count))
