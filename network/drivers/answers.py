@@ -67,6 +67,8 @@ def text(said: str, limit: int = TEXT_CHARACTERS) -> str:
 
 def line(said: str, limit: int = LINE_CHARACTERS) -> str:
     """Text on one line: newlines become escapes as well."""
+    if len(said) <= limit and said.isprintable():
+        return said
     shown = printable(said[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

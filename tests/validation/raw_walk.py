@@ -7,7 +7,7 @@ for place, raw in renamed(raw, names): ...                      # each name of a
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 Pass = Callable[[str], bool]
@@ -19,7 +19,7 @@ LIKE_OTHERS = 4
 """Of longer lists every element is left out, and the first and last ones are opened: the others are like them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Opened:
     """A text and what it holds: `form` is json (one document), lines (one on a line), rows (lines of words)."""
 
@@ -28,11 +28,20 @@ class Opened:
 
     def closed(self) -> str:
         """The text again."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        """Made once: what is left out or renamed makes new objects on its way up to the whole, and shares all others."""
         if self.form == "json":
-            return json.dumps(shut(self.holds))
+            return written(self.holds)
         if self.form == "lines":
-            return "".join(json.dumps(shut(one)) + "\n" for one in self.holds)
+            return "".join(written(one) + "\n" for one in self.holds)
         return "\n".join(" ".join(map(str, words)) for words in self.holds)
+
+
+written = json.JSONEncoder(default=Opened.closed).encode
+"""JSON of a value, with each opened text closed."""
 
 
 def opened(value: Any) -> Any:
@@ -67,15 +76,6 @@ def document(raw: bytes) -> Opened:
     text = raw.decode()
     found = opened(text)
     return found if isinstance(found, Opened) else Opened("rows", [line.split() for line in text.splitlines()])
-
-
-def shut(value: Any) -> Any:
-    """A value with each opened text closed."""
-    if isinstance(value, Opened):
-        return value.closed()
-    if isinstance(value, dict):
-        return {key: shut(one) for key, one in value.items()}
-    return [shut(one) for one in value] if isinstance(value, list) else value
 
 
 def without_each(raw: bytes, other: Pass = lambda place: False) -> Iterator[tuple[str, bytes]]:
