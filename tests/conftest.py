@@ -98,6 +98,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return OneWorkerPerLab(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: a worker more than cores, since one in eight seconds of a worker goes by in waiting for what a test started."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`-m lab` imports only the modules that name the marker: the others take 20 s of each worker."""
     if config.getoption("markexpr") != "lab" or collection_path.suffix != ".py":

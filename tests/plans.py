@@ -61,6 +61,7 @@ def plans_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("capacity.build.build", built)
     monkeypatch.setattr("validation.plugin.build", built)
+    monkeypatch.setattr("validation.gate.build", built)
 
 
 _KEPT: dict[str, Plan] = {}

@@ -1,9 +1,11 @@
 """The summary that keeps a green run on a laptop from being mistaken for a full one."""
 
 import functools
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,10 +44,27 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@functools.cache
-def run(folder: Path, machine: str, *arguments: str) -> str:
+RUNS = """
+import json, os, sys
+import pytest
+import tests.conftest as c
+for line in sys.stdin:
+    machine, output, arguments = json.loads(line)
+    run = os.fork()
+    if not run:
+        os.dup2(os.open(output, os.O_CREAT | os.O_WRONLY), 1)
+        exec(machine)
+        sys.exit(pytest.main(arguments, plugins=[c]))
+    print(os.waitstatus_to_exitcode(os.waitpid(run, 0)[1]), flush=True)
+"""
+"""Imports once what each run of pytest needs, and runs it in a process of its own."""
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def run(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Output of pytest on the sample, on a machine described by a line of Python."""
-    code = f"{machine}; import pytest, sys; sys.exit(pytest.main(sys.argv[1:], plugins=[c]))"
+    out = tmp_path_factory.mktemp("runs")
     options = [
         "-s",
         "-q",
@@ -54,55 +73,65 @@ def run(folder: Path, machine: str, *arguments: str) -> str:
         "-c",
         str(repo_root() / "pyproject.toml"),
         "--rootdir",
-        str(folder),
+        str(sample),
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *options, *arguments, str(folder)],
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNS],
         cwd=repo_root(),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=True,
         env={name: value for name, value in os.environ.items() if name != "SOAK_SEED"},
-    )
-    return done.stdout
+    ) as runs:
+        asked, told = runs.stdin, runs.stdout
+        assert asked is not None
+        assert told is not None
+
+        @functools.cache
+        def run(machine: str, *arguments: str) -> str:
+            output = out / str(len(list(out.iterdir())))
+            print(json.dumps([machine, str(output), [*options, *arguments, str(sample)]]), file=asked, flush=True)
+            assert told.readline() == "0\n", output.read_text()
+            return output.read_text()
+
+        yield run
 
 
-def test_skipped_tests_are_counted_by_reason(sample: Path) -> None:
-    output = run(sample, WITHOUT_LAB)
+def test_skipped_tests_are_counted_by_reason(run: Run) -> None:
+    output = run(WITHOUT_LAB)
     assert "1  lab: the lab needs root" in output
     assert "1  gpu: no GPU" in output
     assert "RAN lab" not in output
 
 
-def test_deselected_tests_are_counted(sample: Path) -> None:
-    assert "2  deselected on the command line" in run(sample, WITH_LAB, "-m", "not lab and not gpu")
+def test_deselected_tests_are_counted(run: Run) -> None:
+    assert "2  deselected on the command line" in run(WITH_LAB, "-m", "not lab and not gpu")
 
 
-def test_lab_tests_run_last(sample: Path) -> None:
-    output = run(sample, WITH_LAB)
+def test_lab_tests_run_last(run: Run) -> None:
+    output = run(WITH_LAB)
     assert output.index("RAN anywhere") < output.index("RAN lab")
 
 
-def test_lab_tests_alone_import_no_other_module(sample: Path) -> None:
-    output = run(sample, WITH_LAB, "-m", "lab")
+def test_lab_tests_alone_import_no_other_module(run: Run) -> None:
+    output = run(WITH_LAB, "-m", "lab")
     assert "RAN lab" in output
     assert "IMPORTED plain" not in output
-    assert "IMPORTED plain" in run(sample, WITH_LAB, "-m", "not lab")
+    assert "IMPORTED plain" in run(WITH_LAB, "-m", "not lab")
 
 
-def test_complete_run_has_no_such_section(sample: Path) -> None:
-    assert "did not run" not in run(sample, IN_A_SOAK, "-v")
+def test_complete_run_has_no_such_section(run: Run) -> None:
+    assert "did not run" not in run(IN_A_SOAK, "-v")
 
 
-def test_long_runs_wait_for_a_soak_and_are_counted(sample: Path) -> None:
-    output = run(sample, WITH_LAB)
+def test_long_runs_wait_for_a_soak_and_are_counted(run: Run) -> None:
+    output = run(WITH_LAB)
     assert "1  soak: runs in make soak" in output
     assert "RAN soak" not in output
 
 
-def test_a_soak_runs_them_and_prints_its_seed(sample: Path) -> None:
-    output = run(sample, IN_A_SOAK, "-v")
+def test_a_soak_runs_them_and_prints_its_seed(run: Run) -> None:
+    output = run(IN_A_SOAK, "-v")
     assert "soak seed: 20261123" in output
     assert "RAN soak" in output
 

@@ -14,6 +14,8 @@ from infra.cli.evidence import end_of
 from inventory.paths import repo_root, site_dir
 from tests.full_sites import full_text
 
+pytestmark = pytest.mark.usefixtures("plans_kept")
+
 VERBS = ["env", "schema", "plan", "optimise", "render", "compare", "attest", "waive", "freeze", "gate"]
 LAB_ACTIONS = ["up", "down", "status", "exec", "fault", "repair", "save", "restore"]
 

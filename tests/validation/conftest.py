@@ -18,6 +18,11 @@ from validation.register import Register, load_register
 SECOND_APPROVER = "second approver"
 
 
+@pytest.fixture(autouse=True)
+def _plans_kept(plans_kept: None) -> None:
+    """The gate and the program plan a site once in a process: what they judge is evidence, not the planner."""
+
+
 @pytest.fixture(scope="session")
 def register() -> Register:
     """The register as it will be when every check covers its whole step: tests of other reasons reach go-live with it."""
