@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from inventory.findings import Finding
@@ -396,15 +398,17 @@ def _select(selector: Selector, plan: PlanView) -> list[str]:
         return [plan.site.name]
     frame: pd.DataFrame = getattr(plan, selector.frame)
     rows = _rows(frame, selector.where)
-    if rows.empty and selector.otherwise:
+    if not rows.any() and selector.otherwise:
         rows = _rows(frame, selector.otherwise)
-    return [str(name) for name in rows[selector.column].unique()]
+    return [str(name) for name in frame[selector.column][rows].unique()]
 
 
-def _rows(frame: pd.DataFrame, where: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+def _rows(frame: pd.DataFrame, where: Mapping[str, tuple[str, ...]]) -> npt.NDArray[np.bool_]:
+    """Which rows have one of the values in each of the columns. No column but these is touched: a gate asks dozens of times."""
+    rows = np.ones(len(frame), dtype=np.bool_)
     for column, values in where.items():
-        frame = frame[frame[column].isin(values)]
-    return frame
+        rows &= frame[column].isin(values).to_numpy(dtype=np.bool_)
+    return rows
 
 
 def _values(selector: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:

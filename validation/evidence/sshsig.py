@@ -6,6 +6,7 @@ OpenSSH's PROTOCOL.sshsig, version 1. Only ssh-ed25519 keys are verified: RFC 87
 
 import base64
 import binascii
+import functools
 import hashlib
 import re
 from collections.abc import Collection
@@ -49,8 +50,17 @@ def verifies(signature: str, message: str, namespace: str, keys: Collection[str]
             return False
         digest = _HASHES[algorithm](message.encode()).digest()
         text = _MAGIC + b"".join(len(part).to_bytes(4, "big") + part for part in (space, b"", algorithm, digest))
+        return _signed(public, raw, text)
+    except (binascii.Error, KeyError, ValueError):
+        return False
+
+
+@functools.lru_cache(maxsize=65536)
+def _signed(public: bytes, raw: bytes, text: bytes) -> bool:
+    """Whether the key signed the text. Remembered: a gate asks of one signature at each item that rests on it."""
+    try:
         Ed25519PublicKey.from_public_bytes(public).verify(raw, text)
-    except (binascii.Error, InvalidSignature, KeyError, ValueError):
+    except InvalidSignature:
         return False
     return True
 
