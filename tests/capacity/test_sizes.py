@@ -99,29 +99,25 @@ DESIGNS = (
     *(("gb200", "ib"), ("gb300", "ib"), ("mi355x", "roce")),
 )
 """GPU and fabric of each design that `bringup new` knows."""
-
-
-def drawn(most: int) -> st.SearchStrategy[Wanted]:
-    """Sites of each design with at most `most` servers, in racks of 18 where a design has them so."""
-    return st.builds(
-        lambda design, n, code: Wanted(
-            "drawn",
-            gpu=design[0],
-            fabric=design[1],
-            servers=18 * (n % min(12, most // 18) + 1) if design[0].startswith("gb") else n,
-            power_code=code,
-        ),
-        st.sampled_from(DESIGNS),
-        st.integers(1, most),
-        st.sampled_from(["nec", "iec"]),
-    )
+DRAWN = st.builds(
+    lambda design, n, code: Wanted(
+        "drawn",
+        gpu=design[0],
+        fabric=design[1],
+        servers=18 * (n % 12 + 1) if design[0].startswith("gb") else n,
+        power_code=code,
+    ),
+    st.sampled_from(DESIGNS),
+    st.integers(1, 160),
+    st.sampled_from(["nec", "iec"]),
+)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(4))
 def test_the_sizes_of_100_sites_of_the_day_are_least(part: int) -> None:
     @settings(max_examples=25, phases=ONLY_DRAW, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(drawn(160))
+    @given(DRAWN)
     def least(wanted: Wanted) -> None:
         assert_least(complete(parse_site(site_text(wanted))))
 
@@ -130,7 +126,7 @@ def test_the_sizes_of_100_sites_of_the_day_are_least(part: int) -> None:
 
 @settings(max_examples=3, phases=ONLY_DRAW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @example(Wanted("one", gpu="h100", fabric="ib", servers=1))
-@given(drawn(40))
+@given(DRAWN)
 def test_the_sizes_of_some_sites_are_least(wanted: Wanted) -> None:
     assert_least(complete(parse_site(site_text(wanted))))
 
