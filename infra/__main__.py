@@ -31,6 +31,7 @@ from infra.layers.power import Power
 from infra.layers.subnet import Subnet
 from inventory.catalog import CatalogError
 from inventory.delivered.assets import AssetError, load_assets
+from inventory.findings import without_untried
 from inventory.paths import repo_root, var_dir
 from inventory.site import Site, SiteError
 from validation.evidence.store import IntegrityError
@@ -75,7 +76,9 @@ def program() -> None:
             raise ProgramError(f"platform: {error}") from None
 
     pulumi.export("plan_hash", plan.hash)
-    pulumi.export("findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in plan.findings])
+    pulumi.export(
+        "findings", [f"{f.severity}: {f.id} {f.subject}: {f.message}" for f in map(without_untried, plan.findings)]
+    )
     pulumi.export("devices", devices(plan))
     pulumi.export("report", str(report(site)))
 
@@ -146,7 +149,7 @@ def refuse(plan: Plan, now: datetime) -> None:
             "\n".join(
                 [
                     f"the plan of {plan.site.name} has {len(blocking)} error finding(s); correct the site file or waive them:",
-                    *(f"  {finding.id} {finding.subject}: {finding.message}" for finding in blocking),
+                    *(f"  {one.id} {one.subject}: {one.message}" for one in map(without_untried, blocking)),
                 ]
             )
         )

@@ -18,7 +18,7 @@ from capacity.whatif.maximise import Most
 from capacity.whatif.optimise import Result
 from capacity.whatif.sensitivity import Sensitivity
 from infra.values_shown import plain, table
-from inventory.findings import Finding
+from inventory.findings import Finding, without_untried
 from inventory.site.references import at
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -280,7 +280,7 @@ def show_fixes(console: Console, plan: Plan, found: Fixed) -> None:
     left = [one for one in found.plan.findings if one.severity == "error"]
     errors = sum(one.severity == "error" for one in plan.findings)
     console.print(f"\nErrors: {errors} as the file is, {len(left)} with these changes.", markup=False)
-    for one in left:
+    for one in map(without_untried, left):
         console.print(f"error   {one.id} {one.subject}: {one.message}", markup=False)
 
 

@@ -12,18 +12,19 @@ sentences stand in findings.yaml; code gives the figures:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from inventory.findings_registry import SEVERITIES, Severity, registry
 from inventory.remedy_costs import rank
 
-__all__ = ["FIX", "SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy"]
+__all__ = ["FIX", "SEVERITIES", "Finding", "Remedy", "Severity", "finding", "plain", "remedy", "without_untried"]
 
 
 FIX = " Fix: "
 """What stands between the sentence of a message and its remedies."""
+TRIED_ONES = "a remedy that bringup plan prints for it: that verb tries each"
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,18 @@ def finding(
     if printed:
         message += f"{FIX}{', or '.join(one.text for one in printed)}."
     return Finding(id_, severity, subject, message, numbers, limit, limit_source, err, ports, printed)
+
+
+def without_untried(one: Finding) -> Finding:
+    """A finding of a plan as verbs print it that try no remedy: without values of site keys, which may not mend by themselves.
+
+    Remedies in words stay, and those that mend by what the finding was judged on.
+    """
+    tried = tuple(way for way in one.remedies if way.sure or not way.settings)
+    if len(tried) == len(one.remedies):
+        return one
+    texts = [*(way.text for way in tried), TRIED_ONES]
+    return replace(one, remedies=tried, message=f"{one.message.partition(FIX)[0]}{FIX}{', or '.join(texts)}.")
 
 
 def _cheapest_first(remedies: Iterable[RemedyOf]) -> list[RemedyOf]:

@@ -389,7 +389,7 @@ def _stale(
                     ttl_s=float(max(old.values())),
                     remedies=[
                         remedy(fix="shorter-hold"),
-                        remedy({"limits.lldp_max_age_s.value": math.ceil(max(old.values()))}),
+                        remedy({"limits.lldp_max_age_s.value": math.ceil(max(old.values()))}, sure=True),
                     ],
                     words={"interfaces": ", ".join(sorted(old))},
                 )

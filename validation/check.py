@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from inventory.findings import Finding
+from inventory.findings import Finding, without_untried
 from inventory.site import Site
 from network.drivers.errors import same_identifier
 from validation.evidence import Identity
@@ -103,7 +103,7 @@ def site_limit(site: Site, key: str) -> Limit:
 def judged(findings: Sequence[Finding], value: object, good: str, **rest: Any) -> Outcome:
     """An outcome that passes when no finding is an error or a warning; its detail names them all otherwise."""
     bad = [f for f in findings if f.severity in ("error", "warning")]
-    detail = "; ".join(f"{f.id} {f.subject}: {f.message}" for f in bad) if bad else good
+    detail = "; ".join(f"{f.id} {f.subject}: {f.message}" for f in map(without_untried, bad)) if bad else good
     return Outcome(passed=not bad, value=value, detail=detail, findings=tuple(findings), **rest)
 
 

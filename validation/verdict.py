@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from inventory.findings import Finding
+from inventory.findings import Finding, without_untried
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
@@ -1106,7 +1106,7 @@ def _word(
     site: Site, items: Sequence[ItemVerdict], errors: Sequence[Finding], mode: Mode | None, rehearsal: bool
 ) -> tuple[Word, int, list[str]]:
     count = Counter(item.status for item in items)
-    reasons = [f"{finding.id} {finding.subject}: {finding.message}" for finding in errors]
+    reasons = [f"{one.id} {one.subject}: {one.message}" for one in map(without_untried, errors)]
     texts: tuple[tuple[Status, str], ...] = (
         ("fail", "failed"),
         ("missing", "without evidence"),

@@ -24,6 +24,7 @@ from capacity.power.upstream import (
     double_outages,
     existing_plant,
     fault_level,
+    light_modules,
     load_flow,
     loading,
     lost_loads,
@@ -232,6 +233,7 @@ def build(
         *loads.service,
         *load_step.check_swing(site, electrical, elements),
         *standby.check_scope(site),
+        *light_modules.check(site, electrical, elements),
         *altitude.check(site),
         *loads.places,
     ]

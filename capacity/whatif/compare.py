@@ -15,7 +15,7 @@ from capacity.outputs.summary import summarise
 from capacity.power.upstream.existing_plant import NOUNS
 from capacity.procurement import programme
 from capacity.procurement.bom import cost, unpriced
-from inventory.findings import Finding
+from inventory.findings import Finding, without_untried
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def compare(a: Plan, b: Plan) -> Comparison:
         section, what, unit = key
         x, y = left.get(key, "–"), right.get(key, "–")
         rows.append((section, what, unit, x, y, _change(x, y)))
-    said_a, said_b = {_said(f): f for f in a.findings}, {_said(f): f for f in b.findings}
+    said_a, said_b = ({_said(f): f for f in map(without_untried, plan.findings)} for plan in (a, b))
     return Comparison(
         a.label,
         b.label,

@@ -16,6 +16,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.outputs.summary import answers
 from capacity.sizes import complete
+from inventory.findings import without_untried
 from inventory.site import SiteError
 from inventory.site.whatif import Base
 
@@ -99,4 +100,4 @@ def _plan(base: Base, settings: list[str], free: Sequence[str]) -> tuple[Plan | 
         if not asked or asked.items() <= freed.items():
             break
         freed |= asked
-    return None, (), errors[0].id, f"{errors[0].subject}: {errors[0].message}"
+    return None, (), errors[0].id, f"{errors[0].subject}: {without_untried(errors[0]).message}"

@@ -21,6 +21,7 @@ from capacity.model import Plan
 from capacity.outputs.summary import answers
 from capacity.procurement import bom
 from capacity.sizes import complete
+from inventory.findings import without_untried
 from inventory.site import SiteError
 from inventory.site.whatif import Axis, Base, combinations
 
@@ -58,7 +59,7 @@ def explore(base: Base, axes: Sequence[Axis], settings: Sequence[str] = (), by: 
             continue
         errors = [f for f in plan.findings if f.severity == "error"]
         if errors:
-            why = errors[0].message + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
+            why = without_untried(errors[0]).message + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
             ruled_out.append((*values, ", ".join(dict.fromkeys(f.id for f in errors)), why))
         else:
             feasible.append((*values, *measures(plan)))

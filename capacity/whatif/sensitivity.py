@@ -15,7 +15,7 @@ Sizes that the file does not state are worked out anew for each end. Plans share
 import datetime
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -37,6 +37,7 @@ from inventory.site.whatif import Base
 ENDS = ("low", "high")
 MEASURES = ("facility_kw", "pue", "racks", "cost", "go_live_days", "errors")
 """What an end is measured by; `go_live_days` are days from the start of the programme to go-live at P90."""
+PRICES = ("purchase", "prices")
 RANKED_BY = ("facility_kw", "racks", "cost", "go_live_days")
 COLUMNS: Mapping[str, Any] = {
     "key": str,
@@ -95,13 +96,18 @@ class Sensitivity:
 
 def spans_of(site: Site) -> Mapping[str, Span]:
     """The plausible ranges of a site: of its designs, or of the one that fits it where it is based on none."""
+    return site.effective.spans if site.based_on else joined(_designs(site)).spans()
+
+
+def _designs(site: Site) -> Sequence[str]:
+    """The designs of a site, or the one that fits it where it is based on none."""
     if site.based_on:
-        return site.effective.spans
+        return site.based_on
     fitting = [slug for (_, fabric, _), slug in offers().items() if fabric == site.fabric.kind]
     alike = [slug for slug in fitting if at(joined([slug]).value, ("cooling", "kind")) == site.cooling.kind]
     same = [slug for slug in fitting if at(reference(slug).values, ("gpu", "sku")) == site.gpu.sku]
     best = next((slug for slug in same if slug in alike), next(iter([*same, *alike]), None))
-    return joined([best]).spans() if best else {}
+    return [best] if best else []
 
 
 def assumptions(site: Site) -> list[Assumption]:
@@ -113,11 +119,23 @@ def assumptions(site: Site) -> list[Assumption]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
         origin = origin_of(site, path)
+        if origin.kind == "given" and path[:2] == PRICES and not span.low <= value <= span.high:
+            span = _in_proportion(span, value, at(joined(_designs(site)).value, path))
         settled = origin.kind != "given" and is_confirmed(site, path)
         named = any(path[: len(one)] == one for one in (tuple(one.split(".")) for one in site.confirmed))
         if not settled and not named:
             made.append(Assumption(key, value, origin.design or origin.kind, span))
     return made
+
+
+def _in_proportion(span: Span, value: float, planned_with: float | None) -> Span:
+    """The range about a given price that lies outside of it: that of another product than the design's, such as a larger module."""
+    if not planned_with:
+        return span
+    share = value / planned_with
+    about = f"{span.low:g} to {span.high:g} about {planned_with:g} ({span.source})"
+    source = f"in proportion to {about}, which the given price lies outside of"
+    return Span(low=span.low * share, high=span.high * share, source=source)
 
 
 def that_matter(site: Site, found: Sensitivity | None = None) -> list[Assumption]:

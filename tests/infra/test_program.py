@@ -13,7 +13,7 @@ import infra.__main__ as program
 from capacity.accepted import files_of, write
 from infra.boot.built import IMAGES
 from infra.provider.resource_types import resource_types
-from inventory.findings import Finding
+from inventory.findings import Finding, Remedy
 from inventory.paths import repo_root, site_dir
 from inventory.site import SiteError
 from tests.capacity.services.boot.cases import IMAGE, image
@@ -176,6 +176,15 @@ def test_a_plan_with_errors_is_refused_by_name(monkeypatch, tmp_path):
         program.ProgramError, match=r"1 error finding\(s\).*\n  POWER-FEED-LOSS r01/A: r01/A would carry"
     ):
         program.refuse(planned_with(OVERLOAD), NOW)
+
+
+def test_a_refusal_names_no_value_that_nobody_tried(monkeypatch, tmp_path):
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
+    way = Remedy({"power.rack_circuit.breaker_a": 80}, "power.rack_circuit.breaker_a: 80")
+    one = dataclasses.replace(OVERLOAD, message=f"{OVERLOAD.message}. Fix: {way.text}.", remedies=(way,))
+    with pytest.raises(program.ProgramError, match="61 A of 60 A. Fix: a remedy that bringup plan prints") as refused:
+        program.refuse(planned_with(one), NOW)
+    assert way.text not in str(refused.value)
 
 
 def test_warnings_are_no_reason_to_refuse():

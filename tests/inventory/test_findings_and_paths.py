@@ -3,12 +3,12 @@
 import json
 import os
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
 
-from inventory.findings import Finding
+from inventory.findings import Finding, Remedy, without_untried
 from inventory.paths import open_file, read_file, repo_root, var_dir, write_file
 
 LOSS = Finding(
@@ -20,6 +20,28 @@ def test_a_finding_survives_pickling_hashing_and_json() -> None:
     assert pickle.loads(pickle.dumps(LOSS)) == LOSS
     assert len({LOSS, pickle.loads(pickle.dumps(LOSS))}) == 1
     assert json.loads(json.dumps(LOSS.as_dict()))["numbers"] == {"load_kw": 40.8}
+
+
+UNTRIED = Remedy({"power.rack_circuit.breaker_a": 80}, "power.rack_circuit.breaker_a: 80")
+SURE = Remedy({"power.overhead_pct": [20, 45]}, "power.overhead_pct: [20, 45]", sure=True)
+WORDS = Remedy({}, "a larger PDU")
+
+
+@pytest.mark.parametrize(
+    ("remedies", "said"),
+    [
+        ((UNTRIED,), "a remedy that bringup plan prints for it: that verb tries each"),
+        ((UNTRIED, WORDS), "a larger PDU, or a remedy that bringup plan prints for it: that verb tries each"),
+        ((SURE, WORDS), "power.overhead_pct: [20, 45], or a larger PDU"),
+    ],
+)
+def test_values_that_nobody_tried_are_not_printed(remedies: tuple[Remedy, ...], said: str) -> None:
+    texts = ", or ".join(one.text for one in remedies)
+    one = replace(LOSS, message=f"{LOSS.message}. Fix: {texts}.", remedies=remedies)
+    after = without_untried(one)
+    assert after.message == f"{LOSS.message}. Fix: {said}."
+    assert UNTRIED not in after.remedies
+    assert without_untried(LOSS) is LOSS
 
 
 def test_a_finding_cannot_be_changed() -> None:

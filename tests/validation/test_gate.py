@@ -18,7 +18,7 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
-from inventory.findings import Finding
+from inventory.findings import Finding, Remedy
 from inventory.site import Site
 from inventory.site.effective import Origin
 from inventory.site.sections.acceptance import Limit
@@ -667,11 +667,14 @@ def test_a_replaced_device_makes_only_its_own_evidence_stale(
 def test_a_plan_error_blocks_go_live_until_it_is_waived(
     register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
 ) -> None:
-    finding = Finding("POWER-FEED-LOSS", "error", "r01", "feed B cannot carry the rack")
+    ways = (Remedy({"rack.servers": 2}, "rack.servers: 2"), Remedy({}, "a larger feed"))
+    message = "feed B cannot carry the rack. Fix: rack.servers: 2, or a larger feed."
+    finding = Finding("POWER-FEED-LOSS", "error", "r01", message, remedies=ways)
     plan = SmallPlan(real_site, findings=(finding,))
     verdict = judge(register, plan, real_contents, (), NOW)
     assert verdict.exit_code == 1
-    assert verdict.reasons[0] == "POWER-FEED-LOSS r01: feed B cannot carry the rack"
+    untried = "a larger feed, or a remedy that bringup plan prints for it: that verb tries each"
+    assert verdict.reasons[0] == f"POWER-FEED-LOSS r01: feed B cannot carry the rack. Fix: {untried}."
     signers = frozenset({people["approver"].public_key.keyid})
     waiver = Waiver("POWER-FEED-LOSS", "r01", "Jane", NOW + timedelta(days=9), "cap set", signers)
     contents = approving(register, plan, real_contents, [waiver])

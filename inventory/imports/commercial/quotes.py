@@ -494,7 +494,7 @@ def _lead(row: Mapping[str, str], match: tuple[str, str], item: str, planned: Le
             limit=planned.max_weeks,
             limit_source=f"site leadtimes.{item}: {planned.source}",
             words={"part": what},
-            remedies=[remedy({f"leadtimes.{item}.max_weeks": weeks}, fix="plan")],
+            remedies=[remedy({f"leadtimes.{item}.max_weeks": weeks}, fix="plan", sure=True)],
             weeks=weeks,
         )
     ]

@@ -60,6 +60,7 @@ def test_findings_that_only_one_plan_has() -> None:
     a, b = plan_of("h100-1000-ib"), build(changed("h100-1000-ib", ["rack.servers=4"]))
     made = compare.compare(a, b)
     assert "SPACE-RACK-POWER" in {f.id for f in made.only_b}
+    assert not [f.id for f in made.only_b for way in f.remedies if way.settings and not way.sure], "nobody tried it"
     page = comparison.render(made)
     assert "SPACE-RACK-POWER" in page
     assert "<script" not in page
@@ -77,6 +78,8 @@ def test_options_are_ranked_by_the_given_order_and_the_rest_say_what_rules_them_
     assert result.ranked["racks"].is_monotonic_increasing
     assert set(result.ranked["rack.servers"]) | set(result.ruled_out["rack.servers"]) == {"1", "2", "3", "4"}
     assert (result.ruled_out["id"] != "").all()
+    assert result.ruled_out["why"].str.contains("Fix: .*that verb tries each").any()
+    assert not result.ruled_out["why"].str.contains("Fix: rack.servers:").any(), "nobody tried it"
     assert result.ranked["pareto"].iloc[0] == 1
 
 

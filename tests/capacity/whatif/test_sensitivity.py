@@ -117,6 +117,21 @@ def test_confirmed_values_are_settled_and_given_ones_marked() -> None:
     assert "electrical.tariff.energy_per_mwh" not in {one.key for one in sensitivity.that_matter(site)}
 
 
+def test_a_given_price_outside_of_the_range_has_one_in_proportion() -> None:
+    """450,000 for a module of 500 kW was judged at 40,000 to 100,000, the range about 60,000 of a module of 250 kW."""
+    key = "purchase.prices.ups module.unit_price"
+    source = {"item": "ups module", "source": "test"}
+
+    def span(price: float) -> Span:
+        site = base(purchase={"prices": [{**source, "unit_price": price}]}).site
+        (one,) = (one for one in sensitivity.assumptions(site) if one.key == key)
+        return one.span
+
+    assert (span(450_000).low, span(450_000).high) == pytest.approx((300_000, 750_000))
+    assert "in proportion" in span(450_000).source
+    assert (span(60_000).low, span(60_000).high) == (span(70_000).low, span(70_000).high) == (40_000, 100_000)
+
+
 def test_a_site_without_designs_takes_the_ranges_of_the_one_that_fits() -> None:
     site = load_site("h100-1000-ib")
     spans = sensitivity.spans_of(site)
