@@ -30,7 +30,8 @@ from inventory.paths import write_file
 from inventory.site import Site
 from inventory.site.sections.acceptance import AttestRole
 from inventory.site.sections.credentials import EvidenceCredentials
-from validation import gate
+from validation import freeze, gate
+from validation.device_identity import configuration_of
 from validation.evidence.begun import statement
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import Identity
@@ -66,7 +67,7 @@ def signing_site(folder: Path) -> tuple[Site, CryptoSigner]:
 
 
 def records(plan: Plan, count: int) -> Iterator[Record]:
-    """Passing records of the device items, server by server, each with three channels and the hashes of its inputs."""
+    """Passing records of the device items, server by server, each with three channels and the hashes of its inputs and row."""
     register = load_register()
     items = [item for item in register.items.values() if item.kind in ("measured", "observed", "applied")]
     servers = list(plan.devices.loc[plan.devices["kind"] == "server", "name"])[:SERVERS]
@@ -92,6 +93,7 @@ def records(plan: Plan, count: int) -> Iterator[Record]:
             ),
             aliases={server: (f"SN{server}",)},
             inputs=hashes,
+            configuration={**freeze.configuration(), **configuration_of([server], {})},
             raw=bytes([number >> 10 & 255]) * RAW_BYTES if number % RAW_EVERY == 0 else None,
         )
 

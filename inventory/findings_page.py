@@ -10,7 +10,7 @@ HEAD = """# Findings
 
 A finding states what is wrong with the plan, a device or an imported file. Its id is stable: waivers, tests and reports name it.
 `error` blocks an apply and the gate, `warning` and `info` do not. `bringup waive` accepts an error finding for a limited time,
-with an owner and a reason.
+with an owner and a reason, unless it is about safety.
 
 Findings that the site file can resolve carry remedies: values of site keys, or a change in words. `bringup plan` tries each value
 before it prints it: `(brings CABLE-REACH)`, `(not enough alone)` and `(refused by the site file)` say what one lacks that does not
@@ -53,6 +53,8 @@ def _section(entry: Entry) -> str:
         lines += [f"No remedy: {entry.no_remedy}", ""]
     if entry.in_words:
         lines += [f"Remedies in words: {entry.in_words}", ""]
+    if entry.safety:
+        lines += [f"No waiver: {entry.safety}.", ""]
     if entry.formerly:
         lines += [f"Formerly: {', '.join(entry.formerly)}", ""]
     return "\n".join(lines)

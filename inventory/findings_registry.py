@@ -33,6 +33,7 @@ _KEYS = {
     "no_remedy",
     "in_words",
     "formerly",
+    "safety",
 }
 
 
@@ -52,6 +53,7 @@ class Entry:
     ``no_remedy``    why its findings carry no remedy, though site keys influence it
     ``in_words``     why its remedies are words, without values of site keys
     ``formerly``  earlier ids: waivers that name them still count
+    ``safety``    what it does to people or buildings: no waiver accepts such an error; '' for all others
     """
 
     id: str
@@ -67,6 +69,7 @@ class Entry:
     no_remedy: str = ""
     in_words: str = ""
     formerly: tuple[str, ...] = ()
+    safety: str = ""
 
 
 @cache
@@ -114,4 +117,5 @@ def _entry(id_: str, value: Mapping[str, Any]) -> Entry:
         no_site_key=value.get("no_site_key", ""),
         no_remedy=value.get("no_remedy", ""),
         in_words=value.get("in_words", ""),
+        safety=value.get("safety", ""),
     )

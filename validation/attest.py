@@ -22,12 +22,11 @@ from securesystemslib.signer import CryptoSigner
 from inventory.paths import read_file, write_file
 from inventory.site import Site
 from network.drivers.errors import one_line, printable
-from validation import forms
+from validation import countersignatures, forms
 from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
 from validation.evidence.record import (
-    STATEMENT_TYPE,
     TEST_RESULT,
     Attachment,
     Record,
@@ -37,9 +36,9 @@ from validation.evidence.record import (
 )
 from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
+from validation.freeze import same_person
 from validation.register import Item, PlanView, Register
 
-COUNTERSIGNATURE = "urn:bringup:countersignature:v1"
 SHOWN = 400
 """Characters of a field of a form that are shown."""
 PENDING = "pending"
@@ -209,18 +208,36 @@ def countersign(
     if signer.public_key.keyid in envelope.signatures:
         raise AttestError(f"{pending}: this key has signed it already; {item.id} needs another person's key")
     contents = store.verify()
+    _another_person(name, envelope, statements, contents, pending)
     trust = trust_of(site, contents)
     for record in map(from_statement, statements):
         if since := _failed_since(record[0], contents, trust, item, site):
             raise AttestError(f"{pending}: {since}; do the step again, and start again from the form")
     lacking = trust.missing_roles(item.signers_on(site), frozenset(envelope.signatures), rehearsal=False)
     _enroll(site, store, signer, lacking, name)
-    store.append_statements([_second(envelope, statements[0], item, name, now)], signer)
+    first = from_statement(statements[0])[0]
+    said = countersignatures.statement(envelope.payload, first.subject, item.id, name, now, first.result)
+    store.append_statements([said], signer)
     envelope.sign(signer)
     signing = _file(item, [s["subject"][0]["name"] for s in statements], envelope, signer, site, store)
     if signing.pending is None:
         pending.unlink()
     return signing
+
+
+def _another_person(
+    name: str, envelope: Envelope, statements: Sequence[Mapping[str, Any]], contents: Contents, pending: Path
+) -> None:
+    """AttestError if a person of this name has signed a pending attestation before: the gate would not count the second one."""
+    before = [str(from_statement(statements[0])[0].form.get("name", ""))]
+    digest = hashlib.sha256(envelope.payload).hexdigest()
+    try:
+        said = countersignatures.stated(contents).get(digest, ())
+    except ValueError as error:
+        raise AttestError(str(error)) from None
+    before += [one.name for one in said if one.signers & set(envelope.signatures)]
+    if same_person(name) in map(same_person, before):
+        raise AttestError(f"{pending}: {printable(name)} has signed it already; the next signer is another person")
 
 
 def _failed_since(record: Record, contents: Contents, trust: Trust, item: Item, site: Site) -> str:
@@ -286,24 +303,6 @@ def _form_faults(item: Item, site: Site, form: Mapping[str, Any], subjects: Sequ
     """What is missing in a form, or not as item and site file ask for it."""
     empty = [f"{name} is empty" for name in item.form if form.get(name) in forms.EMPTY]
     return empty + forms.unfounded(item, form, site) + forms.faults(item, form, subjects, forms.began(site))
-
-
-def _second(envelope: Envelope, first: Mapping[str, Any], item: Item, name: str, at: datetime) -> Mapping[str, Any]:
-    """What a further signer states under their own signature: name, moment and outcome, and of which attestation."""
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [
-            {"name": first["subject"][0]["name"], "digest": {"sha256": hashlib.sha256(envelope.payload).hexdigest()}}
-        ],
-        "predicateType": COUNTERSIGNATURE,
-        "predicate": {
-            "schema_version": 1,
-            "item": item.id,
-            "name": name,
-            "at": at.isoformat(),
-            "outcome": from_statement(first)[0].result,
-        },
-    }
 
 
 def shown(records: Sequence[Record]) -> list[str]:

@@ -1,6 +1,6 @@
 """The freeze: what two approvers fixed before go-live, and what of it a record rests on.
 
-    now = frozen_today(site, register)        # accepted state, register, tables, limits, catalogue entries, program
+    now = frozen_today(plan, register)        # accepted state, register, tables, limits, catalogue, devices, program
     store.append_statements([statement(now, "Jane Doe", at)], key)      # one approver; the other one signs the same
     freezes_of(contents, trust).current       # the last one that two approvers signed
 
@@ -9,7 +9,9 @@ alone. Both stand in the evidence log, so its order says which freeze is in forc
 halves that were signed before it.
 
 A record names the freeze and the hashes that it rests on among its inputs: `freeze`, `program.<check file>` (over the file and
-all that it imports) and `program.validation/steps.yaml#<item>`. Its limits are the inputs `limit.<key>`.
+all that it imports) and `program.validation/steps.yaml#<item>`. Its limits are the inputs `limit.<key>`. Its
+configuration has `devices` (device_identity.py): hashes over the rows of assets.csv and known_hosts of those that it touched. A
+server that is replaced makes the records about it stale, and asks two approvers for a freeze; records of other devices count on.
 """
 
 import dataclasses
@@ -24,12 +26,14 @@ from typing import Any
 
 from securesystemslib.signer import CryptoSigner
 
+from capacity.model import Plan
 from inventory.catalog import read_yaml
 from inventory.paths import read_file, repo_root
 from inventory.site import Site
 from inventory.site.accepted import FOLDER
 from network.drivers.errors import one_line, printable
-from validation import program
+from validation import device_identity, program
+from validation.device_identity import digests_today
 from validation.evidence import strict
 from validation.evidence.mode import normalised
 from validation.evidence.record import STATEMENT_TYPE, Record
@@ -59,8 +63,10 @@ MAX_ACCEPTED = 100
 """Files of accepted/ that are read; `bringup accept` writes seven."""
 SHOWN = 12
 SHOWN_TEXT = 200
-SECTIONS = ("accepted", "tables", "items", "limits", "catalogue", "files", "checks")
+SECTIONS = ("accepted", "tables", "items", "limits", "catalogue", "devices", "files", "checks")
 """Parts of a freeze: name to SHA-256 each, but for `checks`, which also list their files."""
+FORMS = {1: tuple(one for one in SECTIONS if one != "devices"), 2: SECTIONS}
+"""Parts by schema_version: freezes of earlier versions stay in the log, and have no devices."""
 
 
 class FreezeError(Exception):
@@ -86,8 +92,9 @@ class Frozen:
             name: {"sha256": digest, "files": list(self.closures.get(name, ()))}
             for name, digest in self.parts["checks"].items()
         }
-        plain = {name: dict(self.parts[name]) for name in SECTIONS if name != "checks"}
-        return {"schema_version": 1, "site": self.site, "program": dict(self.program), **plain, "checks": checks}
+        plain = {name: dict(self.parts[name]) for name in SECTIONS if name != "checks" and name in self.parts}
+        version = 2 if "devices" in self.parts else 1
+        return {"schema_version": version, "site": self.site, "program": dict(self.program), **plain, "checks": checks}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -136,6 +143,17 @@ class Freezes:
                 names += self._files(record, name.removeprefix(PROGRAM))
         return list(dict.fromkeys(names))
 
+    def devices_changed(self, record: Record, devices: Iterable[str], today: Mapping[str, str]) -> list[str]:
+        """Rows of assets.csv and known_hosts that a record about these devices rests on and that are others today.
+
+        ``today`` are their hashes (device_identity.digests_of). Where no freeze says what the rows were, the file is named.
+        """
+        said = record.configuration.get(device_identity.DEVICES, {})
+        files = [name for name, digest in device_identity.rows_of(devices, today).items() if said.get(name) != digest]
+        then = self.known.get(record.inputs.get(INPUT, ""))
+        rows = device_identity.changed(devices, then[1].parts.get("devices", {}), today) if then and files else []
+        return [row for row in rows if row.partition("#")[0] in files] or files
+
     def _files(self, record: Record, name: str) -> list[str]:
         """Which files of a check differ between the freeze of a record and the one in force; the check's own if none does."""
         then = self.known.get(record.inputs.get(INPUT, ""))
@@ -176,8 +194,9 @@ def item_digest(register: Register, item: Item) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def frozen_today(site: Site, register: Register) -> Frozen:
-    """What a freeze of this site would fix now. FreezeError without an accepted state, or for one that cannot be read."""
+def frozen_today(plan: Plan, register: Register) -> Frozen:
+    """What a freeze of the plan's site would fix now. FreezeError without an accepted state, or for one that cannot be read."""
+    site = plan.site
     checks = {name: program.part_of(name) for name in (*program.check_files(), GATE)}
     files = {name: digest for part in checks.values() for name, digest in part.files.items()}
     return Frozen(
@@ -188,6 +207,7 @@ def frozen_today(site: Site, register: Register) -> Frozen:
             "items": {item.id: item_digest(register, item) for item in register.items.values()},
             "limits": limits_today(site),
             "catalogue": _catalogue(site),
+            "devices": digests_today(plan),
             "files": files,
             "checks": {name: part.sha256 for name, part in checks.items()},
         },
@@ -252,13 +272,13 @@ def _texts(value: Any) -> Iterator[str]:
 def differences(old: Frozen | None, new: Frozen) -> list[str]:
     """What differs between two freezes, a line a name; all that is new where there is no old one is said in numbers."""
     if old is None:
-        return [f"{name}: {len(new.parts[name])}" for name in SECTIONS]
+        return [f"{name}: {len(new.parts[name])}" for name in SECTIONS if name in new.parts]
     found = []
     for key in ("version", "commit", "unclean"):
         if old.program.get(key) != new.program.get(key):
             found.append(f"program {key}: {old.program.get(key) or 'none'} -> {new.program.get(key) or 'none'}")
     for section in SECTIONS:
-        before, after = old.parts[section], new.parts[section]
+        before, after = old.parts.get(section, {}), new.parts.get(section, {})
         for name in sorted({*before, *after}):
             if before.get(name) != after.get(name):
                 how = "added" if name not in before else "removed" if name not in after else "changed"
@@ -269,7 +289,9 @@ def differences(old: Frozen | None, new: Frozen) -> list[str]:
 def unlike(frozen: Frozen, today: Frozen) -> list[str]:
     """Why a gate with the configuration of today may not judge by a freeze: what it judges by and what differs."""
     found = [
-        line for line in differences(frozen, today) if line.split()[0] in ("accepted", "tables", "limits", "catalogue")
+        line
+        for line in differences(frozen, today)
+        if line.split()[0] in ("accepted", "tables", "limits", "catalogue", "devices")
     ]
     if frozen.parts["checks"].get(GATE) != today.parts["checks"].get(GATE):
         old, new = frozen.parts["files"], today.parts["files"]
@@ -302,13 +324,14 @@ def _statement(kind: str, frozen: Frozen, name: str, at: datetime, more: Mapping
 
 def parsed(said: Any) -> Frozen:
     """What is frozen, from plain data of a log. ValueError names what is wrong."""
-    strict.fields(said, "schema_version", "site", "program", *SECTIONS)
-    if said["schema_version"] != 1:
-        raise Refused("schema_version must be 1")
+    version = said.get("schema_version") if isinstance(said, dict) else None
+    if type(version) is not int or version not in FORMS:
+        raise Refused(f"schema_version must be one of {', '.join(map(str, FORMS))}")
+    strict.fields(said, "schema_version", "site", "program", *FORMS[version])
     running = strict.fields(said["program"], "version", "commit", "unclean")
     parts: dict[str, dict[str, str]] = {}
     closures: dict[str, tuple[str, ...]] = {}
-    for section in SECTIONS:
+    for section in FORMS[version]:
         if not isinstance(said[section], dict):
             raise Refused(f"{section} must be an object")
         parts[section] = {}
@@ -392,7 +415,7 @@ def _read(said: Statement) -> tuple[str, datetime, str, Frozen | None]:
         if not name.strip():
             raise Refused("name is empty")
         frozen = parsed(said.predicate.get("frozen")) if said.predicate_type == FREEZE else None
-        if frozen is not None and (frozen.digest != digest or frozen.site != said.subject):
+        if said.digest != digest or (frozen is not None and (frozen.digest != digest or frozen.site != said.subject)):
             raise Refused("its digest or its site is that of another freeze")
     except ValueError as error:
         raise ValueError(f"line {said.line}: not a freeze: {error}") from None

@@ -18,11 +18,13 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.paths import var_dir, write_file
 from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
+from validation import countersignatures
 from validation import verdict as verdicts
 from validation.approvals import Approved
 from validation.evidence import anchor as anchors
@@ -184,6 +186,7 @@ def read(site: Site, path: Path) -> tuple[Contents, list[Waiver]]:
     try:
         begun_checks(contents)
         freezes_of(contents, trust_of(site, contents))
+        countersignatures.stated(contents)
         waivers = waivers_of(contents)
         for digest in sorted({waiver.report.sha256 for waiver in waivers if waiver.report}):
             if strict.sha256_of(path, raw_path(digest)) != digest:
@@ -213,7 +216,7 @@ def _judged(
     rehearsal: bool,
 ) -> Verdict:
     plan = build(site)
-    today, why = (None, "") if rehearsal else _today(site)
+    today, why = (None, "") if rehearsal else _today(plan)
     verdict = judge(
         load_register(),
         plan,
@@ -232,10 +235,10 @@ def _judged(
     return verdict
 
 
-def _today(site: Site) -> tuple[Frozen | None, str]:
+def _today(plan: Plan) -> tuple[Frozen | None, str]:
     """What the work tree has of what a freeze fixes, or why that cannot be said."""
     try:
-        return frozen_today(site, load_register()), ""
+        return frozen_today(plan, load_register()), ""
     except FreezeError as error:
         return None, str(error)
 

@@ -134,7 +134,11 @@ def part_of(view: Answer, names: Collection[str], places: Collection[str]) -> by
 
 
 # ---- one switch ---------------------------------------------------------------------------------------------------------
-def node_of(view: Answer, guid: str) -> tuple[str, str, str, str, int] | None:
+Node = tuple[str, str, str, str, int]
+"""(key, GUID, kind, label, LID) of a discovered node."""
+
+
+def node_of(view: Answer, guid: str) -> Node | None:
     """(key, GUID, kind, label, LID) of the discovered node with this GUID."""
     return next((tuple(row) for row in view.data["nodes"] if row[1] == guid), None)
 
@@ -145,18 +149,34 @@ def of_switch(subject: str, cabling: Sequence[Finding]) -> list[Finding]:
     return [f for f in about if f.severity != "info"]
 
 
+def chips(view: Answer, guid: str) -> list[Node]:
+    """The discovered nodes of a switch: one, or one for each ASIC of its system. The asset list may have the GUID of any of them,
+    or that of the system; [] where the subnet has no such switch.
+    """
+    systems, own = view.data.get("systems", {}), node_of(view, guid)
+    system = systems.get(own[0], "") if own else guid
+    alike = [
+        tuple(row) for row in view.data["nodes"] if row[2] == "switch" and system and systems.get(row[0]) == system
+    ]
+    return alike or ([own] if own else [])
+
+
 def own_part(view: Answer, guid: str) -> bytes:
     """What the view says of one switch, as raw output: a whole fabric for each of 640 switches would be gigabytes."""
-    key = (node_of(view, guid) or ("",))[0]
-    links = [row for row in view.data["links"] if row[0] == key]
-    far = {row[2] for row in links}
+    own, systems = chips(view, guid), view.data.get("systems", {})
+    keys, places = {row[0] for row in own}, tuple(f"{row[1]}/" for row in own)
+    links = [row for row in view.data["links"] if row[0] in keys]
+    ends = {row[2] for row in links} - keys
+    their = {systems[key] for key in ends if key in systems}  # an ASIC is known by the others of its system
+    far = [row for row in view.data["nodes"] if row[0] in ends or (row[0] not in keys and systems.get(row[0]) in their)]
     part = {
         "host": view.device,
-        "node": node_of(view, guid),
+        "nodes": own,
         "links": links,
-        "far": [row for row in view.data["nodes"] if row[0] in far],
+        "far": far,
+        "systems": {row[0]: systems[row[0]] for row in (*own, *far) if row[0] in systems},
         **{
-            kind: {port: table for port, table in view.data[kind].items() if port.startswith(f"{guid}/")}
+            kind: {port: table for port, table in view.data[kind].items() if port.startswith(places)}
             for kind in ("lanes", "arbitration", "errors")
         },
     }
@@ -164,12 +184,13 @@ def own_part(view: Answer, guid: str) -> bytes:
 
 
 class Part(TypedDict):
-    """What `own_part` keeps of a switch: its own node, its links and the nodes at their far ends."""
+    """What `own_part` keeps of a switch: its own nodes, their links, the nodes at the far ends, and of which system each is."""
 
     host: Line
-    node: NodeRow
+    nodes: list[NodeRow]
     links: list[LinkRow]
     far: list[NodeRow]
+    systems: dict[Line, Line]
     lanes: dict[Line, Any]
     arbitration: dict[Line, Any]
     errors: dict[Line, Any]
@@ -178,21 +199,24 @@ class Part(TypedDict):
 def links_of_part(
     plan: Plan, switch: str, cables: pd.DataFrame, guids: Mapping[str, str], raw: bytes
 ) -> tuple[list[list[Any]], list[Finding]]:
-    """(its links without its own key, what of them is not as planned) of a switch, from its part of the subnet.
+    """(its links without its own keys, what of them is not as planned) of a switch, from its part of the subnet.
 
     cables: those of the plan that end at it. UnreadableAnswer for what is no such part, ValueError for that of another switch.
     """
     source = Source(switch, "read its part of the subnet")
     part: Any = answers.read(Part, answers.load(raw, source), source)
-    key, guid = part["node"][:2]
-    if guid != guids.get(switch, guid) or any(row[0] != key for row in part["links"]):
-        raise ValueError(f"it is the part of {guid}, {switch} is {guids.get(switch)}")
+    own, systems = part["nodes"], part["systems"]
+    keys, known = {row[0] for row in own}, {row[1] for row in own} | {systems.get(row[0], "") for row in own}
+    if not own or guids.get(switch, own[0][1]) not in known or any(row[0] not in keys for row in part["links"]):
+        raise ValueError(f"it is the part of {', '.join(row[1] for row in own)}, {switch} is {guids.get(switch)}")
+    if len(own) > 1 and len({systems.get(row[0], row[0]) for row in own}) > 1:
+        raise ValueError(f"it has the nodes of several systems: {', '.join(row[1] for row in own)}")
     if part["host"] not in set(plan.devices["name"]):
         raise ValueError(f"{part['host'][:60]} looked at the subnet, and the plan has no such device")
     ends = {switch, *cables["a_device"], *cables["b_device"]}
     back = [[row[2], row[3], row[0], row[1], row[4]] for row in part["links"]]
-    nodes = pd.DataFrame([part["node"], *part["far"]], columns=list(parse.NODE_COLUMNS))
+    nodes = pd.DataFrame([*own, *part["far"]], columns=list(parse.NODE_COLUMNS))
     links = pd.DataFrame([*part["links"], *back], columns=list(parse.LINK_COLUMNS))
-    own = replace(plan, cables=cables, devices=plan.devices[plan.devices["name"].isin(ends)])
-    found = compare.topology(own, parse.Discovery(nodes, links, {}), guids)
+    planned = replace(plan, cables=cables, devices=plan.devices[plan.devices["name"].isin(ends)])
+    found = compare.topology(planned, parse.Discovery(nodes, links, systems), guids)
     return [row[1:] for row in part["links"]], of_switch(switch, found)

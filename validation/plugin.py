@@ -17,7 +17,7 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ from inventory.paths import var_dir
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
-from validation import freeze
+from validation import device_identity, freeze
 from validation.check import Check, Outcome, check_of, of_the_planned_assets
 from validation.evidence import Identity, IntegrityError, Record, SigningKeyError, begun
 from validation.evidence.keys import signer_from
@@ -43,7 +43,9 @@ from validation.evidence.store import LAB_ROLE
 from validation.evidence.trust import open_store, recorder_of
 from validation.facts import Facts, gather, second_reader
 from validation.facts.challenges import drained_nodes, outlet_cuts, port_shuts
+from validation.host_keys import pinned_host_keys
 from validation.limits import LimitsRead, limit_inputs
+from validation.order import DEVICE_KINDS
 from validation.program import relative
 from validation.progress import Waiting
 from validation.register import Register, load_register
@@ -110,6 +112,8 @@ class Session:
         self._freeze: str | None = None
         self._channels: dict[str, tuple[Identity, ...]] = {}
         self.aliases = asset_aliases(assets, self.plan.gpus)
+        self.devices = device_identity.digests_of(self.aliases, pinned_host_keys(self.plan))
+        self.planned = frozenset(map(str, self.plan.devices["name"]))
         self.at_the_end: list[Callable[[], None]] = []
 
     @property
@@ -121,7 +125,8 @@ class Session:
     def facts(self) -> Facts:
         """What the devices say of themselves, asked once in this run and kept under var/<site>/facts/."""
         if self._facts is None:
-            self._facts = gather(self.built)  # its limits are time budgets, by which nothing is judged
+            store = "" if self.signer is None else self.store.id()
+            self._facts = gather(self.built, store)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
             self._channels = self._facts.channels()
             if self.site.validation.challenges:
@@ -390,6 +395,11 @@ def _crashed(error: Exception) -> Outcome:
     return Outcome(False, None, one_line(f"the check ended with {type(error).__name__}: {error}"))
 
 
+def devices_of(touched: Collection[str], subject: str, planned: Collection[str]) -> set[str]:
+    """The planned devices that a record touched or is about."""
+    return {name for one in (*touched, subject) if (name := one.partition(":")[0]) in planned}
+
+
 def _record(session: Session, made: Check, subject: str, outcome: Outcome, started: datetime, read: set[str]) -> Record:
     step, kind = made.item.split(".")
     limit = outcome.limit
@@ -402,6 +412,9 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
     inputs |= limit_inputs(session.site.limits, read)
     item = session.register.items[made.item]
     inputs |= freeze.inputs_of(relative(Path(made.file)), item, session.register, session.freeze)
+    which = {}
+    if kind in DEVICE_KINDS:
+        which = device_identity.configuration_of(devices_of(touched, subject, session.planned), session.devices)
     if kind in PLANNED_KINDS:  # the plan read its limits before
         inputs["site.limits"] = session.plan.hashes["site.limits"]
     return Record(
@@ -424,7 +437,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
         channels=session.channels_of(touched | {subject}) if session.signer is not None else (),
         aliases={device: names for device, names in session.aliases.items() if device in touched},
         inputs=inputs,
-        configuration={**outcome.configuration, **freeze.configuration()},
+        configuration={**outcome.configuration, **freeze.configuration(), **which},
         detail=outcome.detail,
     )
 

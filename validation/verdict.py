@@ -18,8 +18,9 @@ from inventory.findings import Finding, without_untried
 from inventory.site import Site
 from inventory.site.explain import unconfirmed
 from inventory.site.yaml_source import Path
-from validation import approvals, order, rejudge
+from validation import approvals, countersignatures, order, rejudge
 from validation.approvals import Approved
+from validation.device_identity import DEVICES, digests_of, rows_of
 from validation.evidence import results
 from validation.evidence.begun import Begun, begun_checks, in_order
 from validation.evidence.channels import Ledger
@@ -290,6 +291,7 @@ def _ledger(
         identifiers=asset_ids,
         host_keys=host_keys,
         site=plan.site.name,
+        store=contents.store,
     )
 
 
@@ -349,6 +351,8 @@ def _bench(
         _ledger(plan, trust, contents, collected, asset_ids, host_keys, rehearsal=rehearsal),
         host_keys,
         results.first_uses((entry.line, entry.record) for entry in collected),
+        countersignatures.stated(contents),
+        digests_of(asset_ids, host_keys),
     )
     return bench, notices
 
@@ -386,6 +390,9 @@ class _Bench:
     ledger: Ledger
     host_keys: Mapping[str, frozenset[str]]
     first_uses: Mapping[tuple[str, str, str], int]
+    countersigned: countersignatures.Stated
+    devices: Mapping[str, str]
+    """Hashes of what assets.csv and known_hosts say of each device today."""
     from_raw: rejudge.FromRaw | None = None
     latest: "Mapping[tuple[str, str], Entry | Begun] | None" = None
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -394,6 +401,8 @@ class _Bench:
     _waivers: dict[tuple[str, str], list[Waiver]] = field(default_factory=dict)
     """Waivers by the item and subject that they name."""
     _touched: dict[int, tuple[bool, list[str]]] = field(default_factory=dict)
+    _rows: dict[tuple[str, ...], Mapping[str, str]] = field(default_factory=dict)
+    """Hashes over the rows of devices, by their names."""
     _changed: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     """By the id of the identities, or inputs, of a record: the memory of a log has equal ones as one object."""
 
@@ -419,6 +428,16 @@ class _Bench:
                 found += self.freezes.changed(record)
             self._changed[key] = found
         return found
+
+    def devices_changed(self, record: Record) -> list[str]:
+        """Rows of assets.csv and known_hosts that are others today than those that a record rests on."""
+        subject, touched = self.ledger.owner(record.subject), self.touched(record)[1]
+        devices = tuple(name for name in {*touched, subject} if self.ledger.planned(name))
+        if (wanted := self._rows.get(devices)) is None:
+            wanted = self._rows[devices] = rows_of(devices, self.devices)
+        if record.configuration.get(DEVICES) == wanted:
+            return []
+        return self.freezes.devices_changed(record, devices, self.devices)
 
     def waivers_of(self, item: str, subject: str) -> list[Waiver]:
         """The waivers that cover an item of a subject, in the order of the log."""
@@ -543,11 +562,32 @@ def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
     failed = entry.record.result == "FAILED"
     if item.kind != "attested":
         return bench.trust.collected(entry.signers, rehearsal=bench.rehearsal, failed=failed)
-    wanted = item.signers_on(bench.plan.site)
     if failed:
+        wanted = item.signers_on(bench.plan.site)
         held = {role for key in entry.signers for role in bench.trust.roles_of_failure(key, rehearsal=bench.rehearsal)}
         return bool(held & set(wanted))
-    return not bench.trust.missing_roles(wanted, entry.signers, rehearsal=bench.rehearsal)
+    return not _lacking(bench, item, entry)
+
+
+def _lacking(bench: _Bench, item: Item, entry: Entry) -> str:
+    """Which signature or statement an attestation lacks to count, '' for none.
+
+    Its first signer states in the form what was done. Each further one states name, time and outcome under a signature of
+    their own, beside the one on the form.
+    """
+    wanted, rehearsal = item.signers_on(bench.plan.site), bench.rehearsal
+    if lacking := bench.trust.missing_roles(wanted, entry.signers, rehearsal=rehearsal):
+        return f"no counting signature of {', '.join(lacking)}, each by another key"
+    if len(wanted) < 2:
+        return ""
+    own = countersignatures.counting(bench.countersigned, entry, bench.now)
+    if any(not bench.trust.missing_roles(wanted, own | {first}, rehearsal=rehearsal) for first in entry.signers):
+        return ""
+    return (
+        f"{len(wanted)} people sign it ({', '.join(wanted)}), and each after the first states name, time and outcome under "
+        "their own signature before it counts. Fix: sign the form again (bringup attest), and countersign it with "
+        "bringup attest --countersign, each as another person"
+    )
 
 
 def _mode_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
@@ -703,9 +743,8 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
     if reason := _staleness(bench, item, entry):
         return verdict("stale", reason)
     if item.kind == "attested":
-        lacking = bench.trust.missing_roles(item.signers_on(bench.plan.site), entry.signers, rehearsal=bench.rehearsal)
-        if lacking:
-            return verdict("missing", f"no counting signature of {', '.join(lacking)}, each by another key")
+        if lacking := _lacking(bench, item, entry):
+            return verdict("missing", lacking)
         if empty := _empty(item, record):
             return verdict("missing", f"the form lacks {', '.join(empty)}")
         if wrong := off_plan(item, record.form, (subject,), bench.plan, bench.listed):
@@ -727,6 +766,9 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
         return verdict("simulated", f"not signed with a key that attest.roles.{COLLECTOR_ROLE} of the site file pins")
     if reason := _not_by_a_freeze(bench, item, entry):
         return verdict("stale", reason)
+    if item.kind in order.DEVICE_KINDS and not bench.rehearsal and (rows_changed := bench.devices_changed(record)):
+        shown = ", ".join(rows_changed[:SHOWN_CHANGES])
+        return verdict("stale", f"{shown} changed since {record.ended:%Y-%m-%d %H:%M}; run the check again")
     if reason := _assumption(bench, item, record):
         return verdict("assumed", reason)
     if reason := bench.late.get((item.id, subject)):

@@ -7,7 +7,6 @@ plan (``POWER-PHASE-IMBALANCE``), for one subject or for all. Whether a signatur
 
 import dataclasses
 import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,9 +17,10 @@ from typing import Any
 from securesystemslib.signer import CryptoSigner
 
 from inventory.findings import Finding
-from inventory.findings_registry import current, nearest
+from inventory.findings_registry import current, nearest, registry
 from network.drivers.errors import one_line
 from validation.evidence import strict
+from validation.evidence.begun import digest_of
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
@@ -172,8 +172,12 @@ def refusal(
             return f"{waiver.item} has no subject {waiver.subject}; it has {_listed(known) or 'none'}"
     elif not _FINDING.fullmatch(waiver.item):
         return f"{waiver.item!r} is neither an item (S047.measured) nor a finding (POWER-FEED-LOSS)"
-    elif current(waiver.item) is None:
+    elif (named := current(waiver.item)) is None:
         return f"there is no finding {waiver.item}. See docs/findings.md"
+    elif why := registry()[named].safety:
+        return (
+            f"{waiver.item} cannot be waived: it is about safety ({why}). Fix: change the plan as docs/findings.md says"
+        )
     if not waiver.owner.strip() or not waiver.reason.strip():
         return f"{name} needs an owner and a reason"
     if odd := [what for what, said in _texts(waiver).items() if not said.isprintable()]:
@@ -264,8 +268,11 @@ def waivers_of(contents: Contents) -> list[Waiver]:
 def _waiver(statement: Statement) -> Waiver:
     said = statement.predicate
     try:
+        item = text(said, "item")
+        if statement.digest != digest_of(item, statement.subject):
+            raise strict.Refused(f"the digest of {statement.subject} is that of another subject or item")
         return Waiver(
-            item=text(said, "item"),
+            item=item,
             subject=statement.subject,
             owner=text(said, "owner"),
             expires=moment(said.get("expires"), "expires"),
@@ -336,10 +343,9 @@ def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now:
 
 def _statement(waiver: Waiver, now: datetime) -> Mapping[str, Any]:
     report = waiver.report
-    subject = json.dumps({"item": waiver.item, "subject": waiver.subject}, sort_keys=True)
     return {
         "_type": STATEMENT_TYPE,
-        "subject": [{"name": waiver.subject, "digest": {"sha256": hashlib.sha256(subject.encode()).hexdigest()}}],
+        "subject": [{"name": waiver.subject, "digest": {"sha256": digest_of(waiver.item, waiver.subject)}}],
         "predicateType": WAIVER,
         "predicate": {
             "schema_version": 1,

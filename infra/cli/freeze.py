@@ -34,7 +34,7 @@ def run_freeze(arguments: argparse.Namespace) -> int:
     if bool(arguments.name) != bool(arguments.key):
         raise UsageError("signing needs both --as NAME and --key REFERENCE; leave both out to see what would be frozen")
     plan = planned(arguments.site)
-    now = frozen_today(plan.site, load_register())
+    now = frozen_today(plan, load_register())
     recorder = recorder_of(plan.site) if arguments.key else None
     store = open_store(
         plan.site, var_dir(plan.site.name, arguments.out) / "evidence", plan=plan.hash, recorder=recorder

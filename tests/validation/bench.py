@@ -22,12 +22,12 @@ from inventory.site import Site
 from network.infiniband.subnet import guid_book
 from tests.plans import plan_of
 from tests.validation import modelled_links, recordings
-from validation import freeze
-from validation.evidence import Entry, Identity, Mode, Record
+from validation import countersignatures, device_identity, freeze, plugin
+from validation.evidence import Entry, Identity, Mode, Record, strict
 from validation.evidence.channels import NAMESPACE, Ledger, challenge
 from validation.evidence.keys import signer_of
 from validation.evidence.mode import PINNED
-from validation.evidence.store import Statement
+from validation.evidence.store import SCHEMA_VERSION, Statement, Store
 from validation.facts import Facts, separation_acts
 from validation.facts.answer import answer_from
 from validation.facts.node_results import side_by_side
@@ -45,6 +45,8 @@ from validation.runners.training import Recording
 from validation.storage import inband_ports
 from validation.verdict import APPROVAL_ITEM, Verdict, judge
 
+STORE = "5" * 32
+"""The id of the evidence store that the devices of the bench were challenged for."""
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 DIGEST = "ab" * 32
 CHECK_FILE = "validation/checks/test_fabric.py"
@@ -90,10 +92,19 @@ def frozen(site: str = "lab", *, program: Mapping[str, str] = CLEAN, **parts: Ma
         "items": {},
         "limits": {},
         "catalogue": {},
+        "devices": device_identity.digests_of(ASSETS, HOST_KEYS),
         "files": files,
         "checks": {CHECK_FILE: DIGEST},
     }
     return Frozen(site, made | parts, {CHECK_FILE: tuple(files)}, program)
+
+
+def statement_of(said: Mapping[str, Any], signers: frozenset[str], line: int) -> Statement:
+    """A statement as the log gives it."""
+    (subject,) = said["subject"]
+    return Statement(
+        said["predicateType"], subject["name"], said["predicate"], signers, line, subject["digest"]["sha256"]
+    )
 
 
 def halves(one: Frozen, *keys: str, names: Sequence[str] = ("Jane", "Joe"), line: int = -1) -> tuple[Statement, ...]:
@@ -101,14 +112,8 @@ def halves(one: Frozen, *keys: str, names: Sequence[str] = ("Jane", "Joe"), line
     made = []
     for at, (key, name) in enumerate(zip(keys, names, strict=True)):
         said = (freeze.statement if at == 0 else freeze.second)(one, name, NOW - timedelta(days=1))
-        made.append(Statement(said["predicateType"], one.site, said["predicate"], frozenset({key}), line + at))
+        made.append(statement_of(said, frozenset({key}), line + at))
     return tuple(made)
-
-
-FROZEN = frozen()
-RESTS_ON = {freeze.INPUT: FROZEN.digest, f"{freeze.PROGRAM}{CHECK_FILE}": DIGEST}
-"""What a record names that was made under ``FROZEN``."""
-MADE_BY = {freeze.PROGRAM_STATE: CLEAN}
 
 
 def make_key() -> CryptoSigner:
@@ -163,10 +168,35 @@ def signature(message: str, key: Ed25519PrivateKey = HOST_KEY, namespace: str = 
 HOST_KEYS = {name: frozenset({public_of(HOST_KEY)}) for name in KINDS}
 
 
+def countersigned(entry: Entry, *keys: str, line: int = 0) -> tuple[Entry, tuple[Statement, ...]]:
+    """The attestation as its first signer and these keys signed it, and what each of these stated, in a line before it."""
+    record, payload = entry.record, f"{entry.record.item} {entry.record.subject}".encode()
+    said = [
+        countersignatures.statement(payload, record.subject, record.item, f"signer {key}", NOW, record.result)
+        for key in keys
+    ]
+    made = dataclasses.replace(entry, payload=hashlib.sha256(payload).hexdigest())
+    return made, tuple(statement_of(one, frozenset({key}), line) for one, key in zip(said, keys, strict=True))
+
+
+FROZEN = frozen()
+RESTS_ON = {freeze.INPUT: FROZEN.digest, f"{freeze.PROGRAM}{CHECK_FILE}": DIGEST}
+"""What a record names that was made under ``FROZEN``."""
+MADE_BY = {freeze.PROGRAM_STATE: CLEAN}
+
+
+def rests_on(
+    subject: str, identities: Sequence[Identity], host_keys: Mapping[str, frozenset[str]] = HOST_KEYS
+) -> dict[str, dict[str, str]]:
+    """What a record of devices says of them: rows of assets.csv and known_hosts, as the bench has them."""
+    devices = plugin.devices_of({one.device for one in identities}, subject, KINDS)
+    return device_identity.configuration_of(devices, device_identity.digests_of(ASSETS, host_keys))
+
+
 @functools.cache
 def answered(device: str, site: str = "lab", at: datetime = NOW - timedelta(hours=1)) -> Identity:
     """A device's answer to a challenge, signed with its host key."""
-    message = challenge(site, device, at)
+    message = challenge(site, STORE, device, at)
     return identity(
         device,
         channel="ssh-signature",
@@ -197,7 +227,14 @@ def proven(device: str, at: datetime = NOW - timedelta(hours=1)) -> tuple[Identi
 def mode_of(identities: Sequence[Identity], **rest: Any) -> Mode:
     """What the gate takes a record with these identities for, if the log holds no other; keywords replace the ledger's."""
     made = Record("S062", "measured", "lab", "PASSED", NOW, NOW, "test", "1", identities=tuple(identities))
-    asked: dict[str, Any] = {"kinds": KINDS, "identifiers": ASSETS, "host_keys": HOST_KEYS, "site": "lab", **rest}
+    asked: dict[str, Any] = {
+        "kinds": KINDS,
+        "identifiers": ASSETS,
+        "host_keys": HOST_KEYS,
+        "site": "lab",
+        "store": STORE,
+        **rest,
+    }
     ledger = Ledger([Entry(made, frozenset(), 1, made.mode)], **asked)
     if made.mode != "unproven" or not identities:
         return made.mode
@@ -206,7 +243,17 @@ def mode_of(identities: Sequence[Identity], **rest: Any) -> Mode:
 
 def judged(*given: Any, **rest: Any) -> Verdict:
     """The verdict of `judge` on a site whose inventory lists and pins the devices of the bench."""
-    return judge(*given, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
+    register, plan, contents, *more = given
+    log = contents if contents.store else dataclasses.replace(contents, store=STORE)
+    return judge(register, plan, log, *more, **{"asset_ids": ASSETS, "host_keys": HOST_KEYS, **rest})
+
+
+def store_at(path: Path, **rest: Any) -> Store:
+    """An evidence store for which the devices of the bench were challenged."""
+    path.mkdir(parents=True, exist_ok=True)
+    place = {"schema_version": SCHEMA_VERSION, "site": "lab", "store": STORE}
+    (path / "store.json").write_bytes(strict.canonical(place) + b"\n")
+    return Store.open(path, **rest)
 
 
 def judged_alone(register: Register, *given: Any, **rest: Any) -> Verdict:

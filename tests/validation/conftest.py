@@ -11,8 +11,21 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
-from tests.validation.bench import DIGEST, MADE_BY, NOW, RESTS_ON, SmallPlan, details, make_key, simulated, with_key
+from tests.validation.bench import (
+    DIGEST,
+    MADE_BY,
+    NOW,
+    RESTS_ON,
+    SmallPlan,
+    details,
+    make_key,
+    rests_on,
+    simulated,
+    store_at,
+    with_key,
+)
 from validation.evidence import Record, Store
+from validation.order import DEVICE_KINDS
 from validation.register import Register, load_register
 
 SECOND_APPROVER = "second approver"
@@ -81,7 +94,7 @@ def keyed_lab(lab_site: Site, tmp_path: Path, signer: CryptoSigner) -> Site:
 @pytest.fixture
 def store(tmp_path: Path, signer: CryptoSigner) -> Store:
     """An empty store in which the collecting key is on file as a lab key."""
-    made = Store.open(tmp_path / "evidence")
+    made = store_at(tmp_path / "evidence")
     made.enroll(signer, "lab", "lab")
     return made
 
@@ -89,7 +102,7 @@ def store(tmp_path: Path, signer: CryptoSigner) -> Store:
 @pytest.fixture
 def real_store(tmp_path: Path, signer: CryptoSigner, people: dict[str, CryptoSigner]) -> Store:
     """An empty store in which all keys of ``real_site`` are on file."""
-    made = Store.open(tmp_path / "evidence")
+    made = store_at(tmp_path / "evidence")
     made.enroll(signer, "collector", "collector")
     for role, key in people.items():
         made.enroll(key, role.removeprefix("second "), f"the {role}")
@@ -116,7 +129,10 @@ def record() -> Callable[..., Record]:
             configuration=MADE_BY,
             host="workstation",
         )
-        return dataclasses.replace(made, **changes)
+        made = dataclasses.replace(made, **changes)
+        if kind not in DEVICE_KINDS:
+            return made
+        return dataclasses.replace(made, configuration={**made.configuration, **rests_on(subject, made.identities)})
 
     return make
 

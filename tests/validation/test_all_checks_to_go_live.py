@@ -16,6 +16,7 @@ import pytest
 import yaml
 from securesystemslib.signer import CryptoSigner
 
+from capacity.build import build
 from inventory.delivered.assets import asset_aliases
 from inventory.paths import repo_root
 from inventory.site import Site
@@ -128,7 +129,7 @@ def went(
         out = folder / "out"
         store = plugin.Session(site, out, signer).store
         for name, key in approvers.items():
-            freeze.sign(site, store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
+            freeze.sign(site, store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
         began_days_ago(made, out)
         run_all(patch, folder, out, cut)
         status, said = judged(site, out)

@@ -16,7 +16,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site, load_site
 from tests.validation.bench import FROZEN, NOW, SmallPlan, form_of, halves, make_key, with_key
-from validation import attest, freeze
+from validation import attest, countersignatures, freeze
 from validation.approvals import Approved
 from validation.attest import AttestError, Signing, countersign, records_of, sign_form, template
 from validation.evidence import Store
@@ -86,7 +86,7 @@ def test_two_people_close_a_safety_item(
     assert first.lacking == ("safety-officer",)
     assert first.pending is not None
     assert status_of(register, plan, empty, "S091.attested")[0] == "missing"
-    done = countersign(register, real_site, first.pending, people["safety-officer"], "Joe Bloggs", empty)
+    done = countersign(register, real_site, first.pending, people["safety-officer"], "Joe Bloggs", empty, NOW)
     assert done.pending is None
     assert not first.pending.exists()
     assert status_of(register, plan, empty, "S091.attested") == (
@@ -167,8 +167,8 @@ def test_a_form_from_before_a_failure_is_not_countersigned(
 def test_a_countersigner_states_name_and_outcome_under_the_own_signature(
     register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
 ) -> None:
-    countersign(register, real_site, pending, people["safety-officer"], "Joe Bloggs", empty)
-    (said,) = [one for one in empty.verify().statements if one.predicate_type == attest.COUNTERSIGNATURE]
+    countersign(register, real_site, pending, people["safety-officer"], "Joe Bloggs", empty, NOW)
+    (said,) = [one for one in empty.verify().statements if one.predicate_type == countersignatures.COUNTERSIGNATURE]
     assert said.signers == {people["safety-officer"].public_key.keyid}
     assert [said.predicate[name] for name in ("item", "name", "outcome")] == ["S091.attested", "Joe Bloggs", "PASSED"]
 
@@ -333,7 +333,7 @@ def test_the_second_signer_needs_the_role_that_is_lacking(
     register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
 ) -> None:
     with pytest.raises(AttestError, match="is not pinned for safety-officer"):
-        countersign(register, real_site, pending, people["approver"], "Joe", empty)
+        countersign(register, real_site, pending, people["approver"], "Joe", empty, NOW)
 
 
 def test_a_pending_attestation_that_was_changed_is_refused(
@@ -349,7 +349,7 @@ def test_a_pending_attestation_that_was_changed_is_refused(
     ):
         path.write_bytes(canonical(data))
         with pytest.raises(AttestError, match=why):
-            countersign(register, real_site, path, people["safety-officer"], "Joe", empty)
+            countersign(register, real_site, path, people["safety-officer"], "Joe", empty, NOW)
 
 
 def test_what_is_no_pending_attestation_is_refused(
@@ -357,7 +357,7 @@ def test_what_is_no_pending_attestation_is_refused(
 ) -> None:
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(AttestError, match="not a pending attestation"):
-        countersign(register, real_site, tmp_path / "x.json", people["safety-officer"], "Joe", empty)
+        countersign(register, real_site, tmp_path / "x.json", people["safety-officer"], "Joe", empty, NOW)
 
 
 @pytest.mark.parametrize("item", ["S001.attested", "S091.attested", "S195.attested"])
@@ -420,12 +420,12 @@ def test_a_second_signer_of_the_role_is_a_second_key(
     signing = sign_form(register, site, plan, form(), people["electrician"], empty, NOW)
     assert signing.pending is not None
     assert signing.lacking == ("electrician", "safety-officer")
-    signing = countersign(register, site, signing.pending, people["safety-officer"], "Joe", empty)
+    signing = countersign(register, site, signing.pending, people["safety-officer"], "Joe", empty, NOW)
     assert signing.pending is not None
     assert signing.lacking == ("electrician",)
     with pytest.raises(AttestError, match="this key has signed it already"):
-        countersign(register, site, signing.pending, people["electrician"], "Jane again", empty)
-    assert countersign(register, site, signing.pending, second, "Max", empty).pending is None
+        countersign(register, site, signing.pending, people["electrician"], "Jane again", empty, NOW)
+    assert countersign(register, site, signing.pending, second, "Max", empty, NOW).pending is None
     assert status_of(register, plan, empty, "S091.attested")[0] == "pass"
 
 
@@ -434,7 +434,7 @@ def test_the_gate_asks_for_the_second_signer_of_what_was_signed_without(
 ) -> None:
     first = sign_form(register, real_site, SmallPlan(real_site), form(), people["electrician"], empty, NOW)
     assert first.pending is not None
-    countersign(register, real_site, first.pending, people["safety-officer"], "Joe", empty)
+    countersign(register, real_site, first.pending, people["safety-officer"], "Joe", empty, NOW)
     asked = SmallPlan(with_electricians(real_site, people["electrician"]))
     status, detail = status_of(register, asked, empty, "S091.attested")
     assert (status, detail) == ("missing", "lab: no counting signature of electrician, each by another key")

@@ -19,6 +19,7 @@ from tests.validation.bench import (
     KINDS,
     MACS,
     NOW,
+    STORE,
     answered,
     mode_of,
     proven,
@@ -37,7 +38,7 @@ THEN = NOW - timedelta(hours=1)
 def signed_at(
     at: datetime, *, site: str = "lab", device: str = "gpu001", key: Ed25519PrivateKey | None = None
 ) -> Identity:
-    message = challenge(site, device, at)
+    message = challenge(site, STORE, device, at)
     made = signature(message, key) if key else signature(message)
     return dataclasses.replace(SIGNED, message=message, signature=made)
 
@@ -49,7 +50,7 @@ def entry(line: int, *identities: Identity, **changes: Any) -> Entry:
 
 
 def ledger(*entries: Entry) -> Ledger:
-    return Ledger(entries, kinds=KINDS, identifiers=ASSETS, host_keys=HOST_KEYS, site="lab")
+    return Ledger(entries, kinds=KINDS, identifiers=ASSETS, host_keys=HOST_KEYS, site="lab", store=STORE)
 
 
 def test_channels_of_several_records_prove_a_device_together() -> None:
@@ -181,7 +182,7 @@ def test_ssh_keygens_own_signature_verifies(tmp_path: Path) -> None:
     if shutil.which("ssh-keygen") is None:
         pytest.skip("needs ssh-keygen")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    message = challenge("lab", "gpu001", NOW)
+    message = challenge("lab", STORE, "gpu001", NOW)
     done = subprocess.run(
         ["ssh-keygen", "-Y", "sign", "-n", "challenge@bringup", "-f", tmp_path / "key"],
         input=message.encode(),

@@ -36,7 +36,7 @@ from network.drivers.switch_agent import CHASSIS, SERIAL, SYS_DESCR, SwitchAgent
 from network.nos.frr.driver import Switch
 from tests.network.drivers import redfish_in_memory
 from tests.network.drivers.test_redfish import RESOURCES
-from tests.validation.bench import public_of, signature, whole_pings, with_key
+from tests.validation.bench import STORE, public_of, signature, whole_pings, with_key
 from validation import freeze, gate, plugin, program
 from validation.check import check_of
 from validation.checks import (
@@ -351,7 +351,7 @@ def collected(
 ) -> Store:
     session = plugin.Session(site, out, signer)
     for name, key in approvers.items():
-        freeze.sign(site, session.store, freeze.frozen_today(site, cut), name, key, datetime.now(UTC))
+        freeze.sign(site, session.store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
     for item in items:
         function, _ = CHECKS[item]
         made = check_of(function)
@@ -394,7 +394,7 @@ def test_honest_answers_reach_go_live_and_no_two_channels_do(
         kinds = dict(zip(metal.plan.devices["name"], metal.plan.devices["kind"], strict=True))
         known = asset_aliases(metal.assets, metal.plan.gpus)
         pinned = gate.pinned_host_keys(metal.plan)
-        return Ledger(given, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name)
+        return Ledger(given, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name, store=STORE)
 
     for device in ("gpu001", "leaf01", "pdu-r01-a"):
         whole = ledger_of(entries)
@@ -444,7 +444,7 @@ def test_the_serial_of_a_switchs_agent_is_a_channel_beside_its_ssh_key(metal: Me
     kinds = dict(zip(metal.plan.devices["name"], metal.plan.devices["kind"], strict=True))
 
     def doubt(*, serial: str | None = None) -> str | None:
-        facts = GATHER.gather(metal.plan)
+        facts = GATHER.gather(metal.plan, STORE)
         answer = facts.switches["leaf01"]
         seen = [one for one in (*answer.identities, *facts.channels()["leaf01"]) if one.channel != "lldp"]
         neighbour = next(one for one in facts.channels()["leaf01"] if one.channel == "lldp")
@@ -453,7 +453,9 @@ def test_the_serial_of_a_switchs_agent_is_a_channel_beside_its_ssh_key(metal: Me
         now = datetime.now(UTC)
         record = Record("S061", "applied", "leaf01", "PASSED", now, now, "t", "1", identities=(*seen, neighbour))
         entries = [Entry(record, frozenset(), 1, record.mode)]
-        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name).doubt("leaf01", now)
+        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site=site.name, store=STORE).doubt(
+            "leaf01", now
+        )
 
     assert doubt() is None
     assert "does not list" in (doubt(serial="another") or "")
@@ -502,7 +504,9 @@ def test_a_shut_port_is_a_challenge_of_the_switch(metal: Metal) -> None:
         known = asset_aliases(metal.assets, metal.plan.gpus)
         entries = [Entry(record, frozenset(), 1, record.mode)]
         pinned = gate.pinned_host_keys(metal.plan)
-        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site="lab").doubt(one.device, now)
+        return Ledger(entries, kinds=kinds, identifiers=known, host_keys=pinned, site="lab", store=STORE).doubt(
+            one.device, now
+        )
 
     assert doubt(one, *others) is None
     assert doubt(one, others[0]) is not None

@@ -14,7 +14,7 @@ import random
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -26,9 +26,20 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from inventory.site import Site
-from tests.validation.bench import FROZEN, MACS, NOW, SmallPlan, halves, identity, make_key, proven, simulated
+from tests.validation.bench import (
+    FROZEN,
+    MACS,
+    NOW,
+    SmallPlan,
+    halves,
+    identity,
+    make_key,
+    proven,
+    simulated,
+    statement_of,
+)
 from tests.validation.bench import judged as judge
-from validation import gate
+from validation import countersignatures, freeze, gate
 from validation.evidence import (
     Entry,
     IntegrityError,
@@ -43,7 +54,7 @@ from validation.evidence import (
 from validation.evidence.keys import file_name, openssh_line_of
 from validation.evidence.mode import PINNED
 from validation.evidence.record import from_statement, raw_path, to_statement
-from validation.evidence.store import HEAD_TYPE, POSITION_TYPE, Contents, KeyOwner, Statement, signed, statements_of
+from validation.evidence.store import HEAD_TYPE, POSITION_TYPE, Contents, KeyOwner, signed, statements_of
 from validation.evidence.strict import canonical
 from validation.evidence.trust import open_store, set_aside_another_labs
 from validation.gate_report import render_page
@@ -470,11 +481,30 @@ def test_a_waiver_or_begun_check_with_a_malformed_date_is_broken(folder: Folder,
         "state": "begun",
         "at": expires,
     }
-    about = [{"name": "leaf01", "digest": {"sha256": "ab" * 32}}]
+    about = [{"name": "leaf01", "digest": {"sha256": begun.digest_of("S062.measured", "leaf01")}}]
     statement = {"_type": "https://in-toto.io/Statement/v1", "subject": about, "predicateType": kind}
     _append_anyway(folder, [{**statement, "predicate": predicate}])
     assert folder.judge() == 2
     assert "line 4: not a" in folder.said
+    assert "digest" not in folder.said
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        (begun.statement("S062.measured", "leaf01", "begun", NOW, "run"), "the digest of leaf02 is that of another"),
+        (freeze.second(FROZEN, "Jane", NOW), "its digest or its site is that of another freeze"),
+        (countersignatures.statement(b"x", "lab", "S091.attested", "", NOW, "PASSED"), "it needs a name"),
+    ],
+)
+def test_a_statement_that_is_moved_to_another_subject_is_broken(
+    folder: Folder, statement: Mapping[str, Any], why: str
+) -> None:
+    moved = [{"name": "leaf02", "digest": {"sha256": begun.digest_of("S062.measured", "leaf01")}}]
+    _append_anyway(folder, [{**statement, "subject": moved}])
+    assert folder.judge() == 2
+    assert f"{why}" in " ".join(folder.said.split())
+    assert "Traceback" not in folder.said
 
 
 def test_changed_bytes_never_crash_the_reader(folder: Folder) -> None:
@@ -626,7 +656,7 @@ def decide(
         for line, event in enumerate(events, start=1):
             if isinstance(event, str):
                 said = begun.statement(ITEM, "leaf01", event, NOW, "run")
-                statements.append(Statement(begun.BEGUN, "leaf01", said["predicate"], key, line))
+                statements.append(statement_of(said, key, line))
                 continue
             result, mode, counts = event
             then = NOW - timedelta(minutes=line if clocks else 100 - line)

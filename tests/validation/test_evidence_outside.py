@@ -40,9 +40,11 @@ from tests.validation.bench import (
     HOST_KEYS,
     KINDS,
     NOW,
+    STORE,
     SmallPlan,
     answer,
     answered,
+    countersigned,
     details,
     form_of,
     frozen,
@@ -54,6 +56,7 @@ from tests.validation.bench import (
     proven,
     public_of,
     signature,
+    statement_of,
     whole_pings,
 )
 from tests.validation.test_burn_in import H100, LIMITS, PROGRAM, RANK, report
@@ -256,7 +259,7 @@ def test_a_failure_stays_whatever_roles_json_says_of_its_key(
     verdict = judge(register, SmallPlan(site), Contents(entries, (), owners, recorders=frozenset()), (), NOW)
     assert (_subject(verdict).status, _subject(verdict).detail) == ("fail", "swapped")
     said = begun.statement(ITEM, "leaf01", "begun", NOW, "run")
-    started = Statement(begun.BEGUN, "leaf01", said["predicate"], frozenset({second}), 2)
+    started = statement_of(said, frozenset({second}), 2)
     contents = Contents(entries[:1], (started,), owners, recorders=frozenset())
     assert _subject(judge(register, SmallPlan(site), contents, (), NOW)).status == "fail"
 
@@ -765,8 +768,8 @@ def approvals(
     ) -> str:
         entries = (passed, *(one for one in later if isinstance(one, Entry)))
         statements = (*halves(FROZEN, *approver_keys), *(one for one in later if isinstance(one, Statement)))
-        log = Contents(entries, statements, owners, recorders=frozenset())
-        then = Contents((passed,), halves(FROZEN, *approver_keys), owners, recorders=frozenset())
+        log = Contents(entries, statements, owners, recorders=frozenset(), store=STORE)
+        then = dataclasses.replace(log, entries=(passed,), statements=halves(FROZEN, *approver_keys))
         said = approved(
             register, plan, then if line is None else log, bound_to, NOW, asset_ids=ASSETS, host_keys=HOST_KEYS
         )
@@ -780,7 +783,8 @@ def approvals(
             form=form_of(item) | {"expiry": "2099-01-01"},
             ended=changes.pop("ended", NOW),
         )
-        log = dataclasses.replace(log, entries=(*entries, Entry(one, keys, 5, "unproven")))
+        last, stated_by = countersigned(Entry(one, keys, 5, "unproven"), *sorted(keys)[1:], line=4)
+        log = dataclasses.replace(log, entries=(*entries, last), statements=(*statements, *stated_by))
         found = next(
             i for i in judged(register, plan, log, waivers, changes.pop("now", NOW)).items if i.item == APPROVAL_ITEM
         )
@@ -819,8 +823,7 @@ def test_a_check_that_was_killed_after_the_approvals_has_failed(
     approvals: Approvals, record: MakeRecord, signer: CryptoSigner, again: bool
 ) -> None:
     collector = frozenset({signer.public_key.keyid})
-    said = begun.statement(ITEM, "leaf01", "begun", NOW, "run")["predicate"]
-    killed = Statement(begun.BEGUN, "leaf01", said, collector, 6)
+    killed = statement_of(begun.statement(ITEM, "leaf01", "begun", NOW, "run"), collector, 6)
     second = dataclasses.replace(killed, line=7)
     passed = Entry(record(identities=proven("leaf01"), detail="again"), collector, 8, "unproven")
     assert approvals(second, passed).startswith("pass"), "one run that came to its end"
@@ -870,7 +873,10 @@ def test_who_countersigns_go_live_sees_what_it_rests_on(record: MakeRecord) -> N
 
 
 def _ledger(*entries: Entry, **rest: Any) -> Ledger:
-    return Ledger(entries, **{"kinds": KINDS, "identifiers": ASSETS, "host_keys": HOST_KEYS, "site": "lab", **rest})
+    return Ledger(
+        entries,
+        **{"kinds": KINDS, "identifiers": ASSETS, "host_keys": HOST_KEYS, "site": "lab", "store": STORE, **rest},
+    )
 
 
 def _line(record: MakeRecord, line: int, *identities: Identity, at: datetime = NOW) -> Entry:

@@ -13,6 +13,7 @@ from securesystemslib.signer import CryptoSigner
 from infra.cli import main
 from inventory.paths import repo_root
 from inventory.site import Site
+from tests.plans import plan_of
 from tests.validation.bench import (
     CHECK_FILE,
     CLEAN,
@@ -274,7 +275,8 @@ def test_a_freeze_of_a_site_fixes_its_files_and_the_program(
     (tmp_path / "accepted" / "values.jsonl").write_text("{}\n")
     monkeypatch.setattr(type(real_site), "dir", tmp_path)
     monkeypatch.setattr(program, "program_state", lambda: State("1", "c0ffee"))
-    now = freeze.frozen_today(real_site, register)
+    plan = dataclasses.replace(plan_of("lab"), site=real_site)
+    now = freeze.frozen_today(plan, register)
     assert set(now.parts["accepted"]) == {"accepted/values.jsonl"}
     assert set(now.parts["tables"]) == set(freeze.TABLES)
     assert set(now.parts["limits"]) == set(real_site.limits)
@@ -284,11 +286,11 @@ def test_a_freeze_of_a_site_fixes_its_files_and_the_program(
     assert parsed(json.loads(canonical(now.said))) == now
     assert differences(now, now) == []
     (tmp_path / "accepted" / "values.jsonl").write_text("{ }\n")
-    assert differences(now, freeze.frozen_today(real_site, register)) == ["accepted accepted/values.jsonl: changed"]
+    assert differences(now, freeze.frozen_today(plan, register)) == ["accepted accepted/values.jsonl: changed"]
     (tmp_path / "accepted" / "values.jsonl").unlink()
     (tmp_path / "accepted" / "values.jsonl").symlink_to("/dev/zero")
     with pytest.raises(FreezeError, match="bringup accept"):
-        freeze.frozen_today(real_site, register)
+        freeze.frozen_today(plan, register)
 
 
 def test_a_check_rests_on_what_it_imports() -> None:

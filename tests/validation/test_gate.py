@@ -30,17 +30,21 @@ from tests.validation.bench import (
     FROZEN,
     HOST_KEYS,
     NOW,
+    STORE,
     SmallPlan,
+    countersigned,
     frozen,
     halves,
     identity,
     make_key,
     proven,
     simulated,
+    statement_of,
 )
 from tests.validation.bench import judged as judge
 from tests.validation.recordings import made
 from validation import gate
+from validation.countersignatures import COUNTERSIGNATURE
 from validation.evidence import Contents, Entry, IntegrityError, Record, Store, begun
 from validation.evidence.store import KeyOwner, Statement
 from validation.evidence.trust import open_store, pinned_keys, trust_of
@@ -92,16 +96,21 @@ def real_contents(
     register: Register,
 ) -> Contents:
     """Evidence for every item, from real devices, signed with the keys that the site pins."""
-    made = []
+    made: list[Entry] = []
+    stated: list[Statement] = []
     for record in passing(SmallPlan(real_site)):
         signers = register.items[record.item].signers
-        keys = [people[role] for role in signers] or [signer]
-        made.append(Entry(record, frozenset(key.public_key.keyid for key in keys), 1, record.mode))
+        keys = [key.public_key.keyid for key in [people[role] for role in signers] or [signer]]
+        entry, statements = countersigned(Entry(record, frozenset(keys), 1, record.mode), *keys[1:])
+        made.append(entry)
+        stated += statements
     owners = {key.public_key.keyid: KeyOwner(role, role) for role, key in people.items()}
     owners[signer.public_key.keyid] = KeyOwner("collector", "collector")
     approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
     recorder = frozenset({signer.public_key.keyid})
-    contents = Contents(tuple(made), halves(FROZEN, *approvers), owners=owners, head_signers=recorder)
+    contents = Contents(
+        tuple(made), (*halves(FROZEN, *approvers), *stated), owners=owners, head_signers=recorder, store=STORE
+    )
     return approving(register, SmallPlan(real_site), contents)
 
 
@@ -338,9 +347,9 @@ def test_a_run_that_never_ended_and_errors_of_the_plan_have_lines(
     register: Register, real_site: Site, real_contents: Contents
 ) -> None:
     error = Finding("POWER-BREAKER", "error", "cb-r01-a", "too small")
-    said = begun.statement("S062.measured", "leaf01", "begun", NOW, "run")["predicate"]
+    said = begun.statement("S062.measured", "leaf01", "begun", NOW, "run")
     last = max(entry.line for entry in real_contents.entries) + 1
-    started = Statement(begun.BEGUN, "leaf01", said, next(iter(real_contents.entries)).signers, last)
+    started = statement_of(said, next(iter(real_contents.entries)).signers, last)
     waits = dataclasses.replace(real_contents, statements=(*real_contents.statements, started))
     verdict = judge(register, SmallPlan(real_site, findings=(error,)), waits, (), NOW)
     rows = todo(verdict, register)
@@ -502,6 +511,14 @@ def test_a_form_that_warns_passes_as_a_warning(register: Register, real_site: Si
     item = "S091.attested"
     form = {"outcome": "warned"}
     said = changed(real_contents, item, lambda one: with_record(one, result="WARNED", form={**one.record.form, **form}))
+    assert item_of(judge(register, SmallPlan(real_site), said, (), NOW), item).status == "missing", "another outcome"
+    stated = [
+        dataclasses.replace(one, predicate={**one.predicate, "outcome": "WARNED"})
+        if one.predicate_type == COUNTERSIGNATURE
+        else one
+        for one in said.statements
+    ]
+    said = dataclasses.replace(said, statements=tuple(stated))
     assert item_of(judge(register, SmallPlan(real_site), said, (), NOW), item).status == "pass"
 
 
@@ -1230,12 +1247,8 @@ def test_records_of_one_run_have_no_order_among_each_other(
     def starting(runs: Mapping[str, str]) -> tuple[Statement, ...]:
         key = next(iter(late.entries[0].signers))
         return tuple(
-            Statement(
-                begun.BEGUN,
-                entry.record.subject,
-                begun.statement(entry.record.item, entry.record.subject, "begun", NOW, runs[entry.record.item])[
-                    "predicate"
-                ],
+            statement_of(
+                begun.statement(entry.record.item, entry.record.subject, "begun", NOW, runs[entry.record.item]),
                 frozenset({key}),
                 3,
             )

@@ -357,7 +357,9 @@ def test_evidence_is_stale_when_a_limit_that_judged_it_changes(
 def test_every_check_that_judges_by_a_limit_is_stale_without_saying_so(bench: Bench):
     """S034 of the shipped checks, whose limits of drift, temperature and power nobody listed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "gather", lambda plan: Facts.read(repo_root() / "tests/validation/data/healthy.json"))
+        patch.setattr(
+            plugin, "gather", lambda plan, store: Facts.read(repo_root() / "tests/validation/data/healthy.json")
+        )
         bench.run(test_one=BURN_IN)
     (record, *_) = bench.records().values()
     assert {"burn_in_run_h", "burn_in_drift_pct", "burn_in_outlier_c", "burn_in_power_pct"} <= judged_by(record)

@@ -91,7 +91,7 @@ DECIDES_NOTHING: Mapping[str, Mapping[str, str]] = {
     },
     "S062.measured": {
         r"/(lanes|arbitration)/.*": "S048 is about service levels and lanes",
-        r"/(node|far/\d+)/3 \(value\)": "a node is known by its GUID, not by what it calls itself",
+        r"/(nodes|far)/\d+/3 \(value\)": "a node is known by its GUID, not by what it calls itself",
     },
     "S066.measured": {r"/parts/\w+/ranks/\d/transports/P2P": "on CPUs nothing but gloo connects the ranks"},
     "S086.observed": {r"/\d/data/(outlets|phases)/\d+(/.*)?": "S171 and S088 are about outlets and phases"},

@@ -365,7 +365,8 @@ def test_the_links_of_an_infiniband_switch_are_those_of_its_part_of_the_subnet(r
     first, second, *others = part["links"]
     assert "TOPOLOGY-SWAPPED" in why(links=[[*first[:2], *second[2:]], [*second[:2], *first[2:]], *others])
     assert "LINK-RATE" in why(links=[[*row[:4], 100.0] for row in part["links"]])
-    assert "cannot be computed" in why(node=None)
+    assert "cannot be computed" in why(nodes=None)
+    assert "it is the part of" in why(nodes=[])
     assert "it is the part of" in str(computed("S062.measured", "ibl002", plan, raw))
     assert "cannot be computed" in str(unlike_raw(plan, one, answer({"lldp": []}, "ibl001")))
 

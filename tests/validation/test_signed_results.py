@@ -22,6 +22,7 @@ from tests.validation.bench import (
     HOST_KEY,
     HOST_KEYS,
     NOW,
+    STORE,
     SmallPlan,
     answered,
     halves,
@@ -29,6 +30,7 @@ from tests.validation.bench import (
     kept_by,
     proven,
     public_of,
+    rests_on,
     signature,
     swept,
     with_parts,
@@ -139,7 +141,7 @@ def real_contents(
     made = [Entry(one, frozenset({key}), 1, one.mode) for one in passing(SmallPlan(real_site))]
     approvers = [people[role].public_key.keyid for role in ("approver", "second approver")]
     owners = {key: KeyOwner("collector", "collector")} | {one: KeyOwner("approver", "x") for one in approvers}
-    return Contents(tuple(made), halves(FROZEN, *approvers), owners=owners, head_signers=frozenset({key}))
+    return Contents(tuple(made), halves(FROZEN, *approvers), owners=owners, head_signers=frozenset({key}), store=STORE)
 
 
 @pytest.fixture
@@ -173,7 +175,20 @@ def test_a_part_that_one_node_signed_about_another_counts_for_nothing(
     key = Ed25519PrivateKey.generate()
     keys = {**HOST_KEYS, "gpu002": KEYS | {public_of(key)}}
     at = NOW - timedelta(hours=1)
-    signed = with_s034(real_contents, said("gpu002", at=at, key=key), devices=("gpu002",))
+    rekeyed = [
+        dataclasses.replace(
+            entry,
+            record=dataclasses.replace(
+                entry.record,
+                configuration={**entry.record.configuration, **rests_on("gpu002", entry.record.identities, keys)},
+            ),
+        )
+        if (entry.record.item, entry.record.subject) == (ITEM, "gpu002")
+        else entry
+        for entry in real_contents.entries
+    ]
+    log = dataclasses.replace(real_contents, entries=tuple(rekeyed))
+    signed = with_s034(log, said("gpu002", at=at, key=key), devices=("gpu002",))
     assert "gpu001: it does not say of which run" in status(register, pinning, signed, host_keys=keys)[1]
     contents = with_s034(signed, said("gpu001", at=at, key=key), devices=("gpu001",))
     found, detail = status(register, pinning, contents, host_keys=keys)
@@ -279,7 +294,7 @@ class Bench:
             if one.item != item:
                 return entry
             seen = (*(two for node in NODES for two in proven(node)), *signed)
-            configuration = {**one.configuration, **run}
+            configuration = {**one.configuration, **run, **rests_on("lab", seen, KEYS_OF)}
             made = dataclasses.replace(one, identities=seen, configuration=configuration, **changes)
             return dataclasses.replace(entry, record=made)
 

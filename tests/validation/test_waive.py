@@ -12,6 +12,7 @@ from inventory.site import Site
 from tests.validation.bench import NOW, SmallPlan
 from tests.validation.test_register import claimed_items
 from validation.evidence import Store
+from validation.evidence.begun import digest_of
 from validation.evidence.store import Contents, Statement
 from validation.evidence.trust import Trust
 from validation.program import checked_items
@@ -206,7 +207,9 @@ def test_an_external_report_that_is_none_is_named_by_its_line(change: dict[str, 
     said = {"item": "S153.measured", "owner": "Jane", "reason": "x", "given": NOW.isoformat()}
     report = dataclasses.asdict(REPORT) | {"calibrated": "2027-01-05"} | change
     predicate = {**said, "expires": (NOW + timedelta(days=9)).isoformat(), "external_report": report}
-    contents = Contents(statements=(Statement(WAIVER, "*", predicate, frozenset(), 7),))
+    contents = Contents(
+        statements=(Statement(WAIVER, "*", predicate, frozenset(), 7, digest_of("S153.measured", "*")),)
+    )
     with pytest.raises(ValueError, match="line 7: not a waiver"):
         waivers_of(contents)
 

@@ -18,7 +18,7 @@ from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import Limit as SiteLimit
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
-from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, numbers, proven
+from tests.validation.bench import FROZEN, MADE_BY, NOW, RESTS_ON, SmallPlan, halves, numbers, proven, rests_on
 from tests.validation.bench import judged_alone as judge
 from tests.validation.recordings import made
 from validation.checks import conftest as jobs
@@ -427,7 +427,7 @@ def test_a_workload_on_cpus_never_counts_at_go_live(
         ended=now,
         tool="t",
         tool_version="1",
-        configuration={**ran.configuration(), **MADE_BY},
+        configuration={**ran.configuration(), **MADE_BY, **rests_on("lab", proven("gpu001"))},
         identities=proven("gpu001"),
         inputs=RESTS_ON,
         **numbers(register.items["S066.measured"], plan.site),

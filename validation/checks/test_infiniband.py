@@ -9,29 +9,37 @@ from validation.check import Limit, Outcome, check, judged, site_limit
 from validation.evidence import Identity
 from validation.facts import Answer, Facts
 from validation.facts.takeover import Takeover
-from validation.infiniband import best_view, discovered, findings, managers_seen, node_of, of_switch, own_part
+from validation.infiniband import best_view, chips, discovered, findings, managers_seen, of_switch, own_part
 
 NOBODY = "no host with a subnet manager answers: see S060"
 
 
 def identities(view: Answer, device: str, guid: str) -> tuple[Identity, ...]:
     """Who was asked: the host that looked, and the switch by its own GUID and description."""
-    node = node_of(view, guid)
-    return (*view.identities, *([Identity(device, "guid", node[3], node[1])] if node else []))
+    own = chips(view, guid)
+    return (*view.identities, *([Identity(device, "guid", own[0][3], guid)] if own else []))
+
+
+def ports_of(view: Answer, guid: str) -> dict[str, str]:
+    """{'GUID/port' of each port of a switch that was read: its number, with the ASIC's GUID where there are several}."""
+    own = [row[1] for row in chips(view, guid)]
+    said = [(place, *place.split("/")) for place in view.data["lanes"] if place.split("/")[0] in own]
+    return {place: port if len(own) == 1 else f"{chip}/{port}" for place, chip, port in said}
 
 
 def lanes_of(view: Answer, guid: str) -> list[str]:
     """What differs on the ports of a switch that were read from the lanes and weights that the plan asks for."""
     wanted = {which: {str(k): v for k, v in table.items()} for which, table in subnet.expected_arbitration().items()}
+    ports = ports_of(view, guid)
     problems = [
-        f"port {port.split('/')[1]} maps service levels to lanes {tables[0]}"
-        for port, tables in view.data["lanes"].items()
-        if port.startswith(f"{guid}/") and any(list(table) != subnet.expected_lanes() for table in tables)
+        f"port {ports[place]} maps service levels to lanes {tables[0]}"
+        for place, tables in view.data["lanes"].items()
+        if place in ports and any(list(table) != subnet.expected_lanes() for table in tables)
     ]
     return problems + [
-        f"port {port.split('/')[1]} arbitrates {tables}"
-        for port, tables in view.data["arbitration"].items()
-        if port.startswith(f"{guid}/") and tables != wanted
+        f"port {ports.get(place, place)} arbitrates {tables}"
+        for place, tables in view.data["arbitration"].items()
+        if place.startswith(tuple(f"{row[1]}/" for row in chips(view, guid))) and tables != wanted
     ]
 
 
@@ -41,8 +49,8 @@ def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Seque
     if view is None:
         return Outcome(False, None, NOBODY)
     guid = guids.get(subject, "")
-    node = node_of(view, guid)
-    if node is None:
+    own = chips(view, guid)
+    if not own:
         return Outcome(
             False,
             None,
@@ -50,18 +58,23 @@ def managed(subject: str, facts: Facts, guids: Mapping[str, str], cabling: Seque
             identities=view.identities,
             raw=own_part(view, guid),
         )
-    read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
+    read, lids = sorted(ports_of(view, guid).values()), [row[4] for row in own]
+    unread = [row[1] for row in own if not any(place.startswith(f"{row[1]}/") for place in view.data["lanes"])]
     cables = [f"{f.id}: {f.message}" for f in of_switch(subject, cabling)]
     problems = [
-        *(["no LID: no subnet manager has set it up"] if not node[4] else []),
-        *([] if read else ["its service level tables cannot be read"]),
+        *(["no LID: no subnet manager has set it up"] if not all(lids) else []),
+        *(["its service level tables cannot be read"] if unread else []),
         *lanes_of(view, guid),
         *cables,
     ]
-    value = {"lid": node[4], "lanes": problems or subnet.expected_lanes(), "ports_read": read}
+    value = {
+        "lid": lids[0] if len(lids) == 1 else lids,
+        "lanes": problems or subnet.expected_lanes(),
+        "ports_read": read,
+    }
     detail = (
         "; ".join(problems)
-        or f"LID {node[4]}, service levels and lanes as planned on ports {', '.join(read)}, cables as planned"
+        or f"LID {', '.join(map(str, lids))}, service levels and lanes as planned on ports {', '.join(read)}, cables as planned"
     )
     return Outcome(not problems, value, detail, identities=identities(view, subject, guid), raw=own_part(view, guid))
 
@@ -74,7 +87,7 @@ def test_service_levels_and_virtual_lanes_match_the_plan(
     if view is None:
         return Outcome(False, None, NOBODY)
     guid = guids.get(subject, "")
-    read = sorted(port.split("/")[1] for port in view.data["lanes"] if port.startswith(f"{guid}/"))
+    read = sorted(ports_of(view, guid).values())
     problems = lanes_of(view, guid) if read else ["its service level tables cannot be read"]
     detail = "; ".join(problems) or f"service levels and lanes as planned on ports {', '.join(read)}"
     return Outcome(
@@ -112,8 +125,8 @@ def test_discovered_cables_match_the_plan(
     planned = plan.cables[plan.cables["fabric"] == "compute"]
     count = int(((planned["a_device"] == subject) | (planned["b_device"] == subject)).sum())
     guid = guids.get(subject, "")
-    key = (node_of(view, guid) or ("",))[0]
-    links = [row[1:] for row in view.data["links"] if row[0] == key]
+    keys = {row[0] for row in chips(view, guid)}
+    links = [row[1:] for row in view.data["links"] if row[0] in keys]
     return judged(
         of_switch(subject, cabling),
         {"links": links},

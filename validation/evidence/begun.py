@@ -35,13 +35,17 @@ class Begun:
 
 def statement(item: str, subject: str, state: str, at: datetime, run: str) -> Mapping[str, Any]:
     """The in-toto statement of a check that begins or was skipped; ``run`` names the run."""
-    about = json.dumps({"item": item, "subject": subject}, sort_keys=True)
     return {
         "_type": STATEMENT_TYPE,
-        "subject": [{"name": subject, "digest": {"sha256": hashlib.sha256(about.encode()).hexdigest()}}],
+        "subject": [{"name": subject, "digest": {"sha256": digest_of(item, subject)}}],
         "predicateType": BEGUN,
         "predicate": {"schema_version": 1, "item": item, "state": state, "at": at.isoformat(), "run": run},
     }
+
+
+def digest_of(item: str, subject: str) -> str:
+    """The digest of a subject of statements about one item of it: of waivers too."""
+    return hashlib.sha256(json.dumps({"item": item, "subject": subject}, sort_keys=True).encode()).hexdigest()
 
 
 def begun_checks(contents: Contents) -> list[Begun]:
@@ -62,6 +66,8 @@ def _begun_checks(contents: Contents) -> list[Begun]:
                 raise Refused(f"state {state!r} is none of {', '.join(STATES)}")
             at = moment(one.predicate.get("at"), "at")
             item, run = text(one.predicate, "item"), text(one.predicate, "run")
+            if one.digest != digest_of(item, one.subject):
+                raise Refused(f"the digest of {one.subject} is that of another subject or item")
             found.append(Begun(item, one.subject, state, at, one.signers, one.line, run))
         except ValueError as error:
             raise ValueError(f"line {one.line}: not a check that has begun: {error}") from None

@@ -1,6 +1,6 @@
 """The ledger of channels: which devices are proven to be the planned assets, from all records of a log. Pure.
 
-    ledger = Ledger(entries, kinds=..., identifiers=..., host_keys=..., site="...")
+    ledger = Ledger(entries, kinds=..., identifiers=..., host_keys=..., site="...", store="...")
     ledger.doubt("gpu001", record.ended)     # None: it was the real asset then; else one sentence why that is not proven
 
 A device is proven at a time if, within `WINDOW` of it, at least three independent channels (markers.yaml) each showed an
@@ -34,7 +34,9 @@ suite, not from a standard."""
 CLOCK_SKEW = timedelta(minutes=5)
 NAMESPACE = "challenge@bringup"
 """Namespace of the signatures (ssh-keygen -Y sign -n): one that was made for another purpose does not verify."""
-_MESSAGE = re.compile(r"bringup challenge 1\nsite (\S{1,64})\ndevice (\S{1,64})\nat (\S{1,40})\nnonce ([0-9a-f]{64})\n")
+_MESSAGE = re.compile(
+    r"bringup challenge 2\nsite (\S{1,64})\nstore (\S{1,64})\ndevice (\S{1,64})\nat (\S{1,40})\nnonce ([0-9a-f]{64})\n"
+)
 _FORMS = (
     ("gpu", re.compile(r"gpu-[0-9a-f-]{36}")),
     ("uuid", re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")),
@@ -84,9 +86,10 @@ def _rules() -> _Rules:
     return _Rules(channels, data["kinds"], int(data["real_needs_channels"]))
 
 
-def challenge(site: str, device: str, at: datetime) -> str:
-    """A message that nobody has signed before, for one device of one site."""
-    return f"bringup challenge 1\nsite {site}\ndevice {device}\nat {at.isoformat()}\nnonce {secrets.token_hex(32)}\n"
+def challenge(site: str, store: str, device: str, at: datetime) -> str:
+    """A message that nobody has signed before, for one device of one site and one evidence store."""
+    place = f"site {site}\nstore {store}\ndevice {device}\n"
+    return f"bringup challenge 2\n{place}at {at.isoformat()}\nnonce {secrets.token_hex(32)}\n"
 
 
 def form_of(identifier: str) -> str:
@@ -122,6 +125,7 @@ class Ledger:
                      a device stays, because nobody signs roles.json
     ``kinds``        kind of each device of the plan (server, switch, pdu)
     ``identifiers``  per device and part (DEVICE:PORT), what the inventory lists today
+    ``site``, ``store``  name of the site and id of its evidence store: a challenge of another one was not made for this log
     ``host_keys``    per device, its ed25519 host keys in base64 that are pinned today; none for keys accepted on first use. What
                      was read over the session of a device without one proves nothing
     """
@@ -134,9 +138,10 @@ class Ledger:
         identifiers: Mapping[str, Iterable[str]],
         host_keys: Mapping[str, frozenset[str]],
         site: str,
+        store: str,
         speaking_against: Iterable[Entry] = (),
     ) -> None:
-        self._kinds, self._host_keys, self._site = kinds, host_keys, site
+        self._kinds, self._host_keys, self._place = kinds, host_keys, (site, store)
         self._listed: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name, texts in identifiers.items():
             for text in texts:
@@ -267,12 +272,12 @@ class Ledger:
         found = _MESSAGE.fullmatch(said.message)
         if found is None:
             return False
-        site, device, made, nonce = found.groups()
+        site, store, device, made, nonce = found.groups()
         try:
             age = at - datetime.fromisoformat(made)
         except (TypeError, ValueError):
             return False
-        if nonce in nonces or (site, device) != (self._site, name) or not -CLOCK_SKEW <= age <= NONCE_AGE:
+        if nonce in nonces or (site, store, device) != (*self._place, name) or not -CLOCK_SKEW <= age <= NONCE_AGE:
             return False
         if not verifies(said.signature, said.message, NAMESPACE, self._host_keys.get(name, frozenset())):
             return False

@@ -13,6 +13,7 @@ evidence: the log is read in full.
 
 import hashlib
 import importlib.metadata
+import json
 import logging
 import marshal
 import sys
@@ -34,7 +35,7 @@ from validation.evidence.strict import Refused
 
 FILE = "verified.mem"
 MEMORY_TYPE = "application/vnd.bringup.verified-log+json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LEAST_BYTES = 8 << 20
 """A shorter log is not remembered: reading it takes at most about two seconds of a processor. A choice of ours."""
 MAX_OF_LOG = 2
@@ -59,6 +60,7 @@ _OWN = tuple(
     for field in fields(Record)
     if field.name not in (*_COMMON, "raw", "started", "ended", "limit_frozen", "identities", "channels", "attachments")
 )
+_CONFIGURATION = _OWN.index("configuration")
 _OF_IDENTITY = tuple(field.name for field in fields(Identity))
 
 log = logging.getLogger(__name__)
@@ -83,12 +85,12 @@ class Verified:
     """A verified beginning of a log.
 
     ``records`` and ``statements`` are in the order of the log: (record, mode, signers, line) and (predicate type, subject,
-    predicate, signers, line). ``lines`` has the SHA-256 of each line, ``payloads`` that of each batch, in hex. ``parts`` are
-    the same in the form of `dumped`, as far as it was made or read already.
+    predicate, signers, line, digest of the subject). ``lines`` has the SHA-256 of each line, ``payloads`` that of each batch, in
+    hex. ``parts`` are the same in the form of `dumped`, as far as it was made or read already.
     """
 
     records: Sequence[tuple[Record, Mode, frozenset[str], int]]
-    statements: Sequence[tuple[str, str, Mapping[str, Any], frozenset[str], int]]
+    statements: Sequence[tuple[str, str, Mapping[str, Any], frozenset[str], int, str]]
     lines: Sequence[str]
     payloads: Sequence[str]
     size: int
@@ -153,6 +155,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self._seen: dict[Any, Any] = {}
+        self._plain: dict[str, Mapping[str, Any]] = {}
         self._rows: dict[str, dict[Any, int]] = {}
         self._identities: dict[tuple[Identity, ...], int] = {}
         self.tables: dict[str, list[Any]] = {"common": [], "identities": [], "signers": []}
@@ -166,6 +169,10 @@ class _Shared:
             tuple[tuple[str, str], ...],
             self.one(tuple((self.one(name), self.one(value)) for name, value in part.items())),
         )
+
+    def plain(self, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A mapping of plain data: marshal writes the same one once."""
+        return self._plain.setdefault(json.dumps(part, sort_keys=True), part) if part else part
 
     def identities(self, found: tuple[Identity, ...]) -> int:
         """The place of what a record saw of devices."""
@@ -190,6 +197,7 @@ def dumped(verified: Verified) -> bytes:
     for record, mode, signers, line in verified.records:
         common = [shared.one(getattr(record, name)) for name in _COMMON[:-1]]
         own = [getattr(record, name) for name in _OWN]
+        own[_CONFIGURATION] = shared.plain(own[_CONFIGURATION])
         frozen = record.limit_frozen.isoformat() if record.limit_frozen else None
         records.append(
             (
@@ -207,8 +215,8 @@ def dumped(verified: Verified) -> bytes:
             )
         )
     others = [
-        (shared.one(kind), subject, dict(said), shared.row("signers", tuple(sorted(signers))), line)
-        for kind, subject, said, signers, line in verified.statements
+        (shared.one(kind), subject, dict(said), shared.row("signers", tuple(sorted(signers))), line, shared.one(digest))
+        for kind, subject, said, signers, line, digest in verified.statements
     ]
     hashes = [b"".join(map(bytes.fromhex, found)) for found in (verified.lines, verified.payloads)]
     return marshal.dumps((shared.tables, records, others, *hashes))
@@ -259,7 +267,7 @@ def loaded(body: bytes, made: Made) -> Verified:
     hashes = [[text[at : at + 32].hex() for at in range(0, len(text), 32)] for text in (lines, payloads)]
     return Verified(
         found,
-        [(kind, subject, text, signers[by], line) for kind, subject, text, by, line in others],
+        [(kind, subject, text, signers[by], line, digest) for kind, subject, text, by, line, digest in others],
         hashes[0],
         hashes[1],
         0,

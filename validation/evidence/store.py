@@ -99,23 +99,31 @@ class KeyOwner:
 
 @dataclass(frozen=True)
 class Entry:
-    """A record as found in the log: with the keys that really signed it, its line number and its mode."""
+    """A record as found in the log: with the keys that really signed it, its line number and its mode.
+
+    ``payload`` is the SHA-256 of what they signed: a countersigner's own statement names it.
+    """
 
     record: Record
     signers: frozenset[str]
     line: int
     mode: Mode
+    payload: str = ""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Any other signed statement of the log (waivers, begun checks), by its predicate type."""
+    """Any other signed statement of the log (waivers, begun checks), by its predicate type.
+
+    ``digest`` is the SHA-256 that it gives for its subject: who reads a type of statement compares it.
+    """
 
     predicate_type: str
     subject: str
     predicate: Mapping[str, Any]
     signers: frozenset[str]
     line: int
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -217,6 +225,11 @@ class Store:
         return cls(path, pinned, **rest)
 
     # -- writing ------------------------------------------------------------------------------------------------
+
+    def id(self) -> str:
+        """The random id of this store, made with the first call. IntegrityError for a log without one."""
+        with self._locked():
+            return self._place()["store"]
 
     def enroll(self, key: SSlibKey | CryptoSigner, role: str, owner: str) -> str:
         """Put a public key and its role on file (again: no change). Returns the key id, its fingerprint.
@@ -529,7 +542,11 @@ class Store:
                 if len(broken) > SHOWN_BROKEN:
                     break
         verified = memories.joined(found, len(self._data), bodies)
-        entries = [Entry(record, signers, line, mode) for record, mode, signers, line in verified.records]
+        payloads = verified.payloads  # one a line, where nothing is broken
+        entries = [
+            Entry(record, signers, line, mode, payloads[line - 1] if not broken else "")
+            for record, mode, signers, line in verified.records
+        ]
         return entries, [Statement(*one) for one in verified.statements], verified
 
     def _part(
@@ -544,7 +561,7 @@ class Store:
         """What the lines from ``start`` up to ``end`` hold; ``first_line_of`` gives the line of each batch before them."""
         first_line_of = dict(first_line_of)
         records: list[tuple[Record, Mode, frozenset[str], int]] = []
-        others: list[tuple[str, str, Mapping[str, Any], frozenset[str], int]] = []
+        others: list[tuple[str, str, Mapping[str, Any], frozenset[str], int, str]] = []
         payloads: list[str] = []
         digests: list[str] = []
         previous = lines.digest(start)
@@ -570,8 +587,8 @@ class Store:
                         record, mode = from_statement(statement)
                         records.append((record, mode, opened.signers, number))
                     else:
-                        name, _ = subject_of(statement)
-                        others.append((kind, name, statement["predicate"], opened.signers, number))
+                        name, digest = subject_of(statement)
+                        others.append((kind, name, statement["predicate"], opened.signers, number, digest))
                 except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
                     broken.append(f"line {number}, statement {index}: not a statement of ours ({error})")
         return Verified(records, others, digests, payloads, 0)

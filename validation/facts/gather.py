@@ -88,16 +88,19 @@ class Target:
     """What `read` saw of this device and of others beside its answer."""
 
 
-def gather(plan: Plan) -> Facts:
-    """Facts of all devices of the plan, asked at the same time. SecretError when a credential cannot be read."""
+def gather(plan: Plan, store: str = "") -> Facts:
+    """Facts of all devices of the plan, asked at the same time. SecretError when a credential cannot be read.
+
+    ``store`` is the id of the evidence store for which the devices are challenged; '': nothing is recorded, and none is.
+    """
     site = plan.site
     assets, book = load_assets(site), address_book(plan)
     started = datetime.now(UTC).isoformat()
     targets = {
         "pdus": _pdus(plan, book, assets),
         "bmcs": _bmcs(plan, book, assets),
-        "switches": _switches(plan, book, assets),
-        "nodes": _nodes(plan, book),
+        "switches": _switches(plan, book, assets, store),
+        "nodes": _nodes(plan, book, store),
         "subnets": _subnets(plan, book, assets),
         "agents": _agents(plan, book),
         "roce_switches": _roce_switches(plan, assets),
@@ -233,9 +236,9 @@ def thermal_of(bmc: Bmc) -> dict[str, Any]:
         return {"thermal_unread": str(error)}
 
 
-def signed_challenge(site: str, host: SshHost, serial: str) -> Seen:
+def signed_challenge(site: str, store: str, host: SshHost, serial: str) -> Seen:
     """The device's signature of a new random message by its host key; none where it cannot sign: then nothing is proven."""
-    message = challenge(site, host.name, datetime.now(UTC))
+    message = challenge(site, store, host.name, datetime.now(UTC))
     try:
         said = host.run(SIGN, stdin=message.encode()).out
     except DeviceError:
@@ -279,7 +282,7 @@ def seen_in_node(node: str, data: Mapping[str, Any], names: Mapping[str, str]) -
     ]
 
 
-def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
+def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame, store: str) -> list[Target]:
     credentials, enrolled = switch_credentials(plan.site), plan.site.credentials.switch.host_keys
     known, snmp = set(plan.devices["name"]), snmp_credentials(plan.site)
     cabled = readings.cabled_ports(plan, "inband")
@@ -296,7 +299,8 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Targe
             data["machine"] = machine(host, {"ethtool": cabled.get(name, [])})
             if enrolled == PINNED:
                 seen.extend(seen_in_lldp(name, ports, known))
-                seen.extend(signed_challenge(plan.site.name, host, facts.mgmt_mac))
+                if store:
+                    seen.extend(signed_challenge(plan.site.name, store, host, facts.mgmt_mac))
                 seen.extend(seen_by_agent(SwitchAgent(address, snmp, plan.site.timeouts.snmp_s, name=name)))
             return data, (Identity(name, "ssh", facts.banner, facts.mgmt_mac, enrolled=enrolled),)
 
@@ -416,7 +420,7 @@ def machine(host: SshHost, request: Mapping[str, Any] | None = None) -> dict[str
         return {"error": str(error), "error_kind": type(error).__name__}
 
 
-def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
+def _nodes(plan: Plan, book: AddressBook, store: str) -> list[Target]:
     credentials, budget_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
     enrolled = plan.site.credentials.ssh.host_keys
     pdus = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
@@ -442,7 +446,8 @@ def _nodes(plan: Plan, book: AddressBook) -> list[Target]:
             data["storage"] = storage.ask(host, storage.request(plan, name))
             if enrolled == PINNED:
                 seen.extend(seen_in_node(name, data, neighbours))
-                seen.extend(signed_challenge(plan.site.name, host, uuid))
+                if store:
+                    seen.extend(signed_challenge(plan.site.name, store, host, uuid))
             return data, (Identity(name, "os-release", release, uuid, enrolled=enrolled),)
 
         return Target(name, "ssh", read, seen)
