@@ -17,7 +17,7 @@ import yaml
 from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
 
-DEFINITIONS = Path(__file__).parent / "kueue"
+DEFINITIONS = Path(__file__).parents[2] / "third_party" / "kueue"
 SHA256 = {
     "clusterqueues": "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d",
     "cohorts": "646290350f33efccbc9a16e486583814554f64c1d080eaae7b5ba27b324b5ea5",
@@ -25,7 +25,7 @@ SHA256 = {
     "resourceflavors": "8566ccd95ad63a4de59192bf0ca9afe753e939a4b401deef7d087ed7871a876c",
     "topologies": "967d6e643c40c9bb7351dde43e81dfe9223d3ef4de99f06123ed735fc6582c5e",
 }
-"""By custom resource of Kueue 0.15.0 (infra/layers/kueue/README.md)."""
+"""By custom resource of Kueue 0.15.0 (third_party/kueue/README.md)."""
 FORCE = {"pulumi.com/patchForce": "true"}
 """What somebody changed by hand is changed back, as docs/kubernetes.md says; without it the API server reports a conflict."""
 
