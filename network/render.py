@@ -15,6 +15,7 @@ Structured config (what a template may use):
     hosts       list    {port, far, far_port, address, peer, loopback}: ports to servers; address and peer are the two
                         ends of the /31, loopback is the server's /32, routed to it and announced
     networks    list    the /32s that this switch originates, sorted
+    prefixes_max int    routes that a neighbour may announce before its session ends: PREFIXES_MAX of the planned loopbacks
     own         tuple   prefixes of the network that this switch routes (network/separation.py)
     permits     tuple   Rule: what it forwards; it drops all else
     management_port     its port in the management network, which no filter touches
@@ -38,6 +39,8 @@ from network.nos.frr import nftables
 INBAND = "inband"
 MANAGEMENT_PORT = "eth0"
 """Of the in-band switches, as the plan addresses it."""
+PREFIXES_MAX = 2
+"""Of the planned loopbacks. Twice as many let a site double before its switches have to learn of it first (decision 0364)."""
 BFD_MISSED = 3
 """BFD's detection multiplier (RFC 5880, 6.8.4): the default of FRR, which no template changes."""
 
@@ -89,6 +92,7 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         "fabric": fabric,
         "hosts": hosts,
         "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
+        "prefixes_max": PREFIXES_MAX * len(loopback),
         "own": separation.networks(plan.site)[INBAND],
         "permits": separation.permits(plan.site, INBAND),
         "management_port": MANAGEMENT_PORT,

@@ -60,6 +60,8 @@ def test_every_switch_of_the_lab_renders_to_its_golden_files(plan):
         ("receive-interval 1000", "receive-interval often"),
         ("as-path multipath-relax", "as-path multipath-loose"),
         ("route-map LOOPBACKS in", "route-map LOOPBACKS inward"),
+        ("maximum-prefix 26 restart 1", "maximum-prefix 0 restart 1"),
+        ("log syslog informational", "log syslog chatty"),
         ("match ip address prefix-list", "match ip addresses prefix-list"),
         ("address-family ipv4 unicast", "address-family ipv5 unicast"),
         ("ip route 172.16.0.7/32 172.18.0.1", "ip route 172.16.0.7/40 172.18.0.1"),
@@ -122,3 +124,9 @@ def test_a_name_that_is_no_in_band_switch_is_refused_with_those_that_are(plan):
 def test_an_unknown_network_os_is_refused_with_those_that_exist(plan):
     with pytest.raises(ValueError, match="'junos' is none of frr"):
         render_structured(structured_config(plan, "leaf01"), "junos")
+
+
+def test_a_neighbour_may_announce_twice_the_planned_loopbacks_and_no_more(plan):
+    loopbacks = plan.addresses.loc[plan.addresses["network"] == "loopback", "address"]
+    most = [re.findall(r"maximum-prefix (\d+) restart 1$", render(plan, name), re.M) for name in switches(plan)]
+    assert most == [[str(2 * loopbacks.nunique())]] * len(most)
