@@ -1,6 +1,7 @@
 """The probe for other DHCP servers: what it sends and understands, and a real server that it finds."""
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from tests.playbooks.support import PLAYBOOKS, load
 
 probe: Any = load("library/bringup_dhcp_probe.py")
 XID = b"\x01\x02\x03\x04"
-NETNS = "bringup-probe"
+NETNS = f"bringup-probe-{os.getpid()}"  # of a run that was killed, one may be left
 
 
 def answer(options: bytes, transaction: bytes = XID, operation: int = 2) -> bytes:
