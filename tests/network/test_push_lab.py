@@ -1,7 +1,9 @@
 """Pushes to the lab's real FRR switches: clean, refused, killed at any moment, and one that shuts its own door."""
 
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +102,54 @@ def test_each_switch_has_its_filter_and_saved_it(fabric):
             check=True,
         )
         assert saved.stdout == table
+
+
+def vtysh(switch: str, *commands: str) -> str:
+    argv = ["vtysh", *(word for command in commands for word in ("-c", command))]
+    done = subprocess.run(lab.exec_argv(NAME, switch, argv), capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+def state_of(at: str, port: str, wanted: str) -> str:
+    """State of the BGP session on a port, as soon as it is the wanted one; after 20 s whatever it is."""
+    deadline = time.monotonic() + 20
+    while True:
+        peers = json.loads(vtysh(at, "show bgp ipv4 unicast summary json"))["peers"]
+        state = str(peers[port]["state"])
+        if state == wanted or time.monotonic() > deadline:
+            return state
+        time.sleep(0.5)
+
+
+def test_a_leaf_that_announces_too_much_loses_its_session_alone(fabric):
+    leaf = fabric.targets["leaf02"]
+    (asn,) = re.findall(r"^router bgp (\d+)$", leaf.config, re.M)
+    (most,) = re.findall(r"maximum-prefix (\d+) restart", leaf.config)
+    loopbacks = fabric.plan.site.addressing.loopbacks
+    assert loopbacks is not None
+    # FRR counts before it takes an update, so one route too many would not show.
+    extra = [f"{address}/32" for address in list(loopbacks.hosts())[-2 * int(most) :]]
+    trunk = fabric.plan.cables[
+        (fabric.plan.cables["a_device"] == "leaf02") & (fabric.plan.cables["b_device"] == "spine01")
+    ]
+    port = str(trunk.iloc[0]["b_port"])
+
+    def announce(no: str) -> None:
+        bgp = (f"router bgp {asn}", "address-family ipv4 unicast", *(f"{no}network {each}" for each in extra))
+        vtysh("leaf02", "configure terminal", *(f"{no}ip route {each} blackhole" for each in extra), *bgp)
+
+    assert state_of("spine01", port, "Established") == "Established"
+    announce("")
+    assert state_of("spine01", port, "Idle (PfxCt)") == "Idle (PfxCt)"
+    peers = json.loads(vtysh("spine01", "show bgp ipv4 unicast summary json"))["peers"]
+    assert {name: peer["state"] for name, peer in peers.items() if name != port} == dict.fromkeys(
+        set(peers) - {port}, "Established"
+    )
+    announce("no ")
+    for spine in ("spine01", "spine02"):
+        vtysh(spine, "clear bgp *")
+    assert state_of("spine01", port, "Established") == "Established"
+    assert preview(leaf) == ""
 
 
 def test_a_filter_alone_is_pushed_and_put_back(fabric):
