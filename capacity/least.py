@@ -46,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class _Aim:
-    """What a remedy has to mend: the findings of an id must go, and the site must get no new error.
+    """When a remedy works: no finding of this id is left, and the site has no new error.
 
     ``subject``   only the finding of this subject; '' for all
     ``severity``  only findings of this severity; '' for errors and warnings
@@ -138,7 +138,7 @@ class Tried:
     def _first(
         self, values: Mapping[str, Any], aim: _Aim, anew: bool = False, most: int = MOST_TRIALS
     ) -> dict[str, Any] | None:
-        """The smallest set of values that contains these and mends the site; None if `most` trials find none."""
+        """The fewest values, these among them, with which the remedy works; None if `most` plans show none."""
         waiting = [(len(values), 0, dict(values))]
         number = itertools.count(1)
         for _ in range(most):

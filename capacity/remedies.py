@@ -3,7 +3,7 @@
     trial = tried(plan, finding, remedy)   # plan the site with one remedy
     trial.resolves                         # the finding is gone, and there is no new error
     fixed = fixes(plan)                    # apply remedies until no error with a working remedy is left
-    plan = proved(plan)                    # try every remedy; one that does not mend keeps its text and loses its values
+    plan = proved(plan)                    # plan the site with every remedy; one that fails keeps its text and loses its values
 
 Pure: a plan in, changed sites and their plans out.
 """
@@ -106,7 +106,7 @@ def proved(plan: Plan, kept: Kept | None = None, progress: Callable[[str], None]
 
     - A remedy that brings new errors gets the values that remove them, as far as the remedies of these errors say.
     - A remedy with values that are not needed loses them.
-    - A remedy that still does not mend keeps its text, followed by what it lacks, and has no values.
+    - A remedy that still fails keeps its text, followed by the reason, and has no values.
     - A remedy that the site file refuses is left out, unless no other is left.
 
     `kept` are results of stages of this plan. Remedies that are `sure` are not tried.
