@@ -66,7 +66,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
         ]
     more = _working(site, [{"fabric.leaf_uplinks": math.ceil(spec.unit_nodes * spec.bisection - 1e-9)}])
     found = [*check_tree(tree, spec.bisection, more), *check_spines(site, tree)]
-    found += check_idle_ports(site, tree)
+    found += [*check_idle_ports(site, tree), *check_small(site, tree)]
     return tree, found + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 
@@ -242,6 +242,25 @@ def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
             )
         )
     return found
+
+
+def check_small(site: Site, tree: fabric.FatTree) -> list[Finding]:
+    """FABRIC-SMALL when one switch of this radix has ports for all servers and subnet managers, and the plan has more."""
+    needed = tree.endpoints + len(site.fabric.subnet_managers)
+    if tree.tiers == 1 or needed > tree.radix:
+        return []
+    return [
+        finding(
+            "FABRIC-SMALL",
+            "fabric",
+            limit=float(tree.radix),
+            limit_source="site fabric.radix",
+            remedies=_working(site, [{"fabric.tiers": 1}]),
+            needed=needed,
+            switches=tree.leaves + tree.spines + tree.cores,
+            fill=(tree.radix - len(site.fabric.subnet_managers)) // tree.rails,
+        )
+    ]
 
 
 def _filled_units(site: Site, tree: fabric.FatTree) -> int:

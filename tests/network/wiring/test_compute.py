@@ -78,6 +78,21 @@ def test_a_small_cluster_is_planned_on_one_switch_with_its_subnet_managers() -> 
     assert part(plan, "fabric")["tiers"] == 1
 
 
+@pytest.mark.parametrize(
+    ("servers", "managers", "small"), [(1, "[]", True), (8, "[]", True), (8, "[management]", False), (9, "[]", False)]
+)
+def test_more_switches_than_one_for_few_servers_are_named(servers: int, managers: str, small: bool) -> None:
+    settings = [f"server.count={servers}", f"fabric.subnet_managers={managers}"]
+    found = [one for one in found_of(changed("h100-1000-ib", settings)) if one.id == "FABRIC-SMALL"]
+    assert len(found) == small
+    for one in found:
+        assert one.numbers["switches"] > 1
+        assert one.numbers["fill"] == 64 // 8
+        (way,) = one.remedies
+        after = changed("h100-1000-ib", [*settings, *(f"{key}={value}" for key, value in way.settings.items())])
+        assert "FABRIC-SMALL" not in {one.id for one in found_of(after)}
+
+
 def test_servers_added_to_one_switch_move_no_cable() -> None:
     before = build(changed("h100-1000-ib", ["fabric.tiers=1", "server.count=6"]))
     after = build(changed("h100-1000-ib", ["fabric.tiers=1", "server.count=7"]), baseline=before)
