@@ -221,7 +221,7 @@ def not_a_mapping(value: object) -> Problem:
         "not a site file",
         found,
         "keys such as 'name:' and 'server:' at the top level",
-        "start from inventory/sites/lab/site.yaml",
+        "bringup new NAME writes a site file of a few lines",
     )
 
 
