@@ -129,8 +129,19 @@ def assumptions(site: Site) -> Iterator[tuple[str, Any, Origin]]:
 def unconfirmed(site: Site) -> Iterator[Path]:
     """Path of every value that nobody has confirmed for this site: assumptions of a design, and sizes that are worked out."""
     for path in site.effective.origins:
-        if path[-1] not in ("source", "ampacity_source") and not is_confirmed(site, path):
+        if not _names_another(path) and not is_confirmed(site, path):
             yield path
+
+
+def _names_another(path: Path) -> bool:
+    """Whether a value says of another value what it is: its source, the unit that the register of limits asks for, or the
+    name of an entry. Nobody can settle such a value by itself.
+    """
+    if path[-1] in ("source", "ampacity_source"):
+        return True
+    if path[0] == "limits":
+        return path[-1] == "unit"
+    return path[-1] in NAMED_LISTS.get(path[:-2], ())
 
 
 @functools.cache

@@ -96,6 +96,13 @@ def test_a_shipped_site_assumes_nothing_that_it_states() -> None:
     assert not list(assumptions(parse_site(full_text("lab"))))
 
 
+def test_units_of_limits_and_names_of_entries_are_no_assumptions() -> None:
+    assumed = {key for key, _, _ in assumptions(first_site("h100"))}
+    assert {"limits.pdu_load_pct.value", "purchase.prices.gpu.unit_price"} <= assumed
+    names = {"limits.pdu_load_pct.unit", "purchase.prices.gpu.item", "purchase.prices.server nvidia-dgx-h100.model"}
+    assert not names & assumed
+
+
 def test_the_readers_of_a_key_are_modules_that_name_it() -> None:
     found = readers(("cooling", "air", "rise_k"))
     assert "capacity/cooling/units.py" in found
