@@ -101,7 +101,7 @@ def test_a_run_mends_exactly_what_was_corrupted_and_reports_it(standing: Standin
 
 @pytest.mark.soak
 def test_plain_ansible_mends_exactly_the_same(standing: Standing):
-    """The first run is plain Ansible in every run of the tests; here the run that mends is, too."""
+    """`make soak` sets the lab up by plain Ansible (tests/standing.py); here the run that mends is, too."""
     mended_as_foretold(standing, {})
 
 
