@@ -100,8 +100,14 @@ def _channels_alike(controllers: Sequence[Said], channels: int) -> Iterator[str]
 
 
 # ---- drives (S018, S019) ---------------------------------------------------------------------------------------------
-def drive_faults(machine: Said, device: DeviceType, pinned: str | None) -> Iterator[str]:
-    """Drives by number and capacity, healthy, on four lanes, one firmware per model (S018). `pinned`: versions.nvme."""
+def drive_faults(
+    machine: Said, device: DeviceType, pinned: str | None, delivered: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Drives by number, capacity and serial number, healthy, on four lanes, one firmware per model (S018).
+
+    pinned: versions.nvme. delivered: {"boot0": serial number} of the boot drives in the asset list.
+    """
+    lanes = device.bringup.emulated_lanes or DRIVE_LANES
     drives, planned = machine["drives"], device.bringup.drives
     if not planned:
         yield f"catalogue entry {device.slug} does not say its drives"
@@ -117,14 +123,17 @@ def drive_faults(machine: Said, device: DeviceType, pinned: str | None) -> Itera
     for serial, times in Counter(drive["serial"] for drive in drives).items():
         if times > 1 or not serial:
             yield f"{times} drives say the serial number {serial!r}"
+    for place, serial in (delivered or {}).items():
+        if serial not in {drive["serial"] for drive in drives}:
+            yield f"no drive has the serial number {serial} of {place} in assets.csv"
     for drive in drives:
         if drive["critical_warning"]:
             yield f"{named(drive)} warns (critical warning 0x{drive['critical_warning']:02x})"
         link = machine["pcie"].get(drive["pcie"])
         if link is None:
             yield f"{named(drive)} has no PCIe link that could be read"
-        elif link["width"] < DRIVE_LANES:
-            yield f"{named(drive)} has a link of x{link['width']}, planned x{DRIVE_LANES}"
+        elif link["width"] < lanes:
+            yield f"{named(drive)} has a link of x{link['width']}, planned x{lanes}"
     for model in sorted({drive["model"] for drive in drives}):
         versions = sorted({drive["firmware"] for drive in drives if drive["model"] == model})
         if pinned and versions != [pinned]:
@@ -238,14 +247,18 @@ def riser_faults(machine: Said, device: DeviceType, gpus: Sequence[str]) -> Iter
     if board is None:
         yield f"catalogue entry {device.slug} does not say how its PCIe tree is made"
         return
-    lanes = board.lanes("gpu") // device.bringup.gpus if device.bringup.gpus else 0
+    in_slot = board.lanes("gpu") // device.bringup.gpus if device.bringup.gpus else 0
+    lanes = device.bringup.emulated_lanes or in_slot
     there = [gpu for gpu in gpus if gpu in machine["pcie"]]
     yield from (f"GPU {gpu} has no PCIe link that could be read" for gpu in gpus if gpu not in there)
     for gpu in there:
         if machine["pcie"][gpu]["width"] < lanes:
             yield f"GPU {gpu} has a link of x{machine['pcie'][gpu]['width']}, planned x{lanes}"
     wanted = sorted(
-        switch.down["gpu"] // lanes for switch in board.switches for _ in range(switch.count) if switch.down.get("gpu")
+        switch.down["gpu"] // in_slot
+        for switch in board.switches
+        for _ in range(switch.count)
+        if switch.down.get("gpu")
     )
     behind: Counter[str] = Counter()
     for gpu in there:

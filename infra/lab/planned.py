@@ -132,7 +132,7 @@ def from_plan(
                     load_w=float(row.measured_w),
                     bios_version=versions.get("bios", DELIVERED_FIRMWARE),
                     bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
-                    gpus=(own := _gpus_of(device, gpus, versions)),
+                    gpus=(own := gpus_of(device, gpus, versions)),
                     components=components([(gpu.slot, gpu.vbios) for gpu in own], adapters[device]),
                 )
             )
@@ -188,7 +188,7 @@ def from_plan(
             for row in _rows(plan.outlets)
         ),
         cables=cables,
-        gpu_model=_gpu_model(catalog, site.gpu.sku) if any(server.gpus for server in servers) else None,
+        gpu_model=gpu_model(catalog, site.gpu.sku) if any(server.gpus for server in servers) else None,
         gpu_packages=_gpu_packages(site, versions),
         cuda=versions.get("cuda", ""),
         **infiniband,
@@ -203,7 +203,7 @@ def components(gpus: Iterable[tuple[int, str]], adapters: int) -> tuple[tuple[st
     )
 
 
-def _gpus_of(device: str, gpus: pd.DataFrame | None, versions: dict[str, str]) -> tuple[Gpu, ...]:
+def gpus_of(device: str, gpus: pd.DataFrame | None, versions: dict[str, str]) -> tuple[Gpu, ...]:
     """The GPUs of a server in the order in which the driver counts them, which is that of their PCI addresses."""
     rows = [] if gpus is None else sorted(_rows(gpus[gpus["device"] == device]), key=lambda row: row.pci_bus_id)
     if bad := [row.slot for row in rows if not row.slot.isdigit()]:
@@ -214,7 +214,7 @@ def _gpus_of(device: str, gpus: pd.DataFrame | None, versions: dict[str, str]) -
     )
 
 
-def _gpu_model(catalog: Catalog, sku: str) -> GpuModel:
+def gpu_model(catalog: Catalog, sku: str) -> GpuModel:
     gpu = catalog.gpu(sku)
     return GpuModel(gpu.nvml_name, gpu.tdp_w, gpu.memory_gib, gpu.pcie_gen, gpu.pcie_width, gpu.nvlinks)
 

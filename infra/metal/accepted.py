@@ -3,8 +3,8 @@
     configured(segment, hosts, log)      the playbook's recap by host, from within the segment
     states(controller)                   {"gpu001": "idle", …} as Slurm tells
 
-The demo has a controller and no storage, no telemetry and no NVIDIA GPU: plays and roles of these are left out by their tags, and
-slurmd finds device files of GPUs that nothing stands behind. Time budgets for slurmd, for registering and of Ansible are longer
+The demo has a controller and no storage, no telemetry and no NVIDIA GPU: plays and roles of these are left out by their tags;
+GPUs are simulated (infra/metal/gpus.py). Time budgets for slurmd, for registering and of Ansible are longer
 than the site's (SLOWER).
 """
 
@@ -46,18 +46,6 @@ VARIABLES = {
 }
 PLAYBOOK_S = 2400.0
 """For one run on three nodes: eight times what the first run took on 27 November 2026 (5 min, docs/network-boot.md)."""
-GPU_DEVICES = (
-    "printf '# Written by make demo-metal: slurmd wants the device files of its GPUs; nothing stands behind them.\\n' >{file} && "
-    'for gpu in $(seq 0 {last}); do echo "c /dev/nvidia$gpu 0666 root root - 195:$gpu" >>{file}; done && '
-    "systemd-tmpfiles --create {file} && ls /dev/nvidia{last}"
-)
-"""A shell command. Character device 195:N is GPU N (Linux, Documentation/admin-guide/devices.txt)."""
-GPU_DEVICES_FILE = "/etc/tmpfiles.d/simulated-gpus.conf"
-
-
-def device_files(gpus: int) -> str:
-    """The command that gives a node device files for so many GPUs, also after its next start."""
-    return GPU_DEVICES.format(file=GPU_DEVICES_FILE, last=gpus - 1)
 
 
 def command(site: str, hosts: Sequence[str]) -> list[str]:

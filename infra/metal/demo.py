@@ -5,8 +5,9 @@ that is not listed, and that of another server; then for one of them, while the 
 with its own on the segment, another DHCP server, a wrong drive and one that is too small, drives with foreign content and the
 consent to overwrite them, a truncated and an altered image, the power cut while the image is written, cloud-init that does not
 end, and the same consent a second time; then either drive taken out of each. Each fault is a named state, and the same call
-brings the server on. At the end `installed.json` says what was seen, and checks of the step register judge it. Exit status 0 when
-all went as said.
+brings the server on. At the end `installed.json` says what was seen, and checks of the step register judge it; of a server that is
+then built otherwise (another drive, a card beside its switch, GPUs that are not those of the list) they name what is wrong. Exit
+status 0 when all went as said.
 
 A run that is killed leaves nothing in the way of the next one (infra/metal/claim.py); what the machine lacks is named before
 anything is begun (infra/metal/prerequisites.py).
@@ -31,6 +32,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -58,12 +60,13 @@ from infra.lab.powerd import BMC_RESTART_S, GARBLED
 from infra.lab.spec import Server as Spec
 from infra.metal import faults as wire
 from infra.metal import firmware
-from infra.metal.accepted import configured, device_files, states
+from infra.metal.accepted import configured, states
 from infra.metal.bmcs import Bmcs, Load
 from infra.metal.claim import Claim
 from infra.metal.controller import Controller, light_spec
+from infra.metal.gpus import UNPACK, Simulated, packed
 from infra.metal.inband import Port, commands, inband_ports
-from infra.metal.machines import Drive, Machine, Power
+from infra.metal.machines import UNLINKED_CARDS_AT, WITHOUT_LINK, Drive, Machine, Power, slot_of
 from infra.metal.prerequisites import missing
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import Network, Segment
@@ -87,6 +90,13 @@ BUDGET_S = {"inspect": INSPECT_S, "image": 1800.0, "first-boot": 1200.0}
 """Choice of the demo: without KVM, writing took 158 s and a first boot 150 s at a load of 12 (docs/network-boot.md)."""
 BMC_S = 30.0
 """One Redfish call: the emulator shares two processors with two machines."""
+OTHER_DRIVE, OTHER_GPU = "sim-drive-other", "SIM-GPU-OTHER"
+LIMITED, BRAKED, STRANGE = 3, 4, 5
+"""GPUs, by their number, that get half of their power, feel the power brake, or are others than listed."""
+POWER_BRAKE = 0x80
+"""nvml.h: nvmlClocksEventReasonHwPowerBrakeSlowdown."""
+SPARE_LOW = 0x01
+"""NVM Express base specification, SMART log: critical warning, available spare below its threshold."""
 STRANGER = "52:54:00:78:00:ff"
 MARK_AT, MARK_BYTES = 32 * 1024, 512
 """Where the initramfs marks what it writes."""
@@ -102,6 +112,9 @@ NODE_CHECKS: tuple[str, ...] = (
 )
 NODE_CHECKS += ("clock_offset", "passwords_and_unknown")
 """Names of the checks that judge a node: S032, S142.applied, S031, S016, S017, S144, S147.measured."""
+BUILT_CHECKS = ("drives_are_as_planned", "gpu_cards_sit", "gpu_cards_have")
+"""What a node is built of: S018.measured, S022.measured, S027.observed."""
+NODE_CHECKS += BUILT_CHECKS
 MIRROR_CHECK = "mirrored"
 """Of a node as well: S019.applied, once it was seen to start from each of its drives alone."""
 SITE_CHECK = "network_boot"
@@ -136,6 +149,7 @@ class Demo:
         self.plan: Plan = build(site, assets=self.assets)
         self.paths, self.out = LabPaths(SITE), var_dir(SITE)
         self.boot, self.metal = self.out / "boot", self.out / "metal"
+        self.simulated = Simulated(self.plan, self.metal / "nvml")
         self.began = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -264,6 +278,7 @@ class Demo:
                 serial=str(self.assets.at[name, "serial"]),
                 uuid=str(self.assets.at[name, "uuid"]),
                 inband=tuple((port.mac, port.tap) for port in ports if port.device == name),
+                cards=tuple(slot_of(card) for card in range(self.gpus(name))),
             )
             made[name] = Power(machine, namespace)
         return made
@@ -478,8 +493,7 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
     """Running nodes are configured, take jobs, and are judged; the second run of the playbook changes nothing."""
     names = list(bringing.servers)
     for name in names:
-        if bringing.run(name, device_files(demo.gpus(name))) is None:
-            raise DemoError(f"{name}: cannot create /dev/nvidia*. Next: systemd-tmpfiles --create on the node")
+        simulate(demo, bringing, name)
     hosts = [controller.name, *names]
     first = configured(segment, SITE, hosts, demo.metal / "playbook-1.log")
     demo.say(f"Playbook, first run: {total(first)}")
@@ -496,6 +510,84 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
         time.sleep(2.0)
     demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
     judge(demo, segment, names, NODE_CHECKS if short else (*NODE_CHECKS, MIRROR_CHECK))
+    proofs = Proofs(demo.metal / "proofs.json", next(iter(bringing.servers.values())).target.version)
+    if not short and not proofs.has("built"):
+        built_otherwise(demo, bringing, segment, names[0])
+        proofs.tried("built")
+
+
+def simulate(
+    demo: Demo, bringing: Bringing, name: str, changed: Mapping[int, Mapping[str, int | str]] | None = None
+) -> None:
+    """A node gets its simulated GPUs; `changed`: other values by number."""
+    if bringing.run(name, UNPACK, packed(demo.simulated.files(name, changed))) is None:
+        raise DemoError(
+            f"{name}: cannot make /dev/nvidia* and the state of its GPUs. Next: systemd-tmpfiles --create on the node"
+        )
+
+
+def built_otherwise(demo: Demo, bringing: Bringing, segment: Segment, name: str) -> None:
+    """One server with another drive, which warns and has no link; a card without link beside its switch; a GPU at another power
+    limit, one under the power brake, and one that the list does not have. Each check names what it is about; as it was, all pass.
+    """
+    power = bringing.servers[name].power
+    whole = power.machine
+    first, second = whole.drives
+    other = dataclasses.replace(second, serial=OTHER_DRIVE, warning=SPARE_LOW, linked=False)
+    listed = demo.plan.gpus[demo.plan.gpus["device"] == name].sort_values("pci_bus_id")
+    default_mw = int(demo.simulated.states(name)[LIMITED]["power.default_limit_mw"])
+    changed: dict[int, dict[str, int | str]] = {
+        0: {"pci.bus_id": f"00000000:00:{UNLINKED_CARDS_AT:02X}.0"},
+        LIMITED: {"power.limit_mw": default_mw // 2},
+        BRAKED: {"clock.event_reasons": POWER_BRAKE},
+        STRANGE: {"serial": OTHER_GPU, "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, OTHER_GPU)}"},
+    }
+    serial = [str(one) for one in listed["serial"]]
+    said = [
+        f"no drive has the serial number {second.serial} of boot1 in assets.csv",
+        f"serial {OTHER_DRIVE}) warns (critical warning 0x{SPARE_LOW:02x})",
+        f"serial {OTHER_DRIVE}) has a link of x0, planned x1",
+        f"GPU 0000:00:{UNLINKED_CARDS_AT:02x}.0 has a link of x0, planned x1",
+        "GPUs behind PCIe switches: [1, 2, 2, 2], planned [2, 2, 2, 2]",
+        f"{serial[LIMITED]} at",
+        f"power limit {default_mw / 2000:g} W, default {default_mw / 1000:g} W",
+        serial[BRAKED],
+        OTHER_GPU,
+    ]
+    shut_down(bringing, name)
+    power.machine = dataclasses.replace(whole, drives=(first, other), cards=(WITHOUT_LINK, *whole.cards[1:]))
+    try:
+        started(bringing, demo, name)
+        simulate(demo, bringing, name, changed)
+        refused(demo, segment, name, BUILT_CHECKS, said)
+        shut_down(bringing, name)
+    finally:
+        power.off()
+        power.machine = whole
+    started(bringing, demo, name)
+    simulate(demo, bringing, name)
+    _, last, log = checked(demo, segment, [name], BUILT_CHECKS, "--no-record")
+    if passed(log.read_text()) != len(BUILT_CHECKS):
+        raise DemoError(f"{name}, as it was: {len(BUILT_CHECKS)} checks were to pass, seen: {last}. Next: read {log}")
+    demo.say(f"{name}: another drive and misplaced cards named by {len(BUILT_CHECKS)} checks; as it was, they pass")
+
+
+def started(bringing: Bringing, demo: Demo, name: str) -> None:
+    """A server that is off, started from its drives to a login."""
+    if not bringing.start([name], demo.say)[name]:
+        raise DemoError(
+            f"{name} did not come to a login. Next: read {bringing.servers[name].power.machine.console('disk')}"
+        )
+
+
+def refused(demo: Demo, segment: Segment, name: str, checks: Sequence[str], said: Sequence[str]) -> None:
+    """Each of these checks fails for a node, and their words are among what is said."""
+    _, last, log = checked(demo, segment, [name], checks, "--no-record")
+    words = log.read_text()
+    if not re.search(rf"\b{len(checks)} failed\b", last) or passed(words):
+        raise DemoError(f"{name}: {len(checks)} checks were to fail, seen: {last}. Next: read {log}")
+    if unsaid := [text for text in said if text not in words]:
+        raise DemoError(f"{name}: the checks fail without a word of {'; '.join(unsaid)}. Next: read {log}")
 
 
 def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment) -> None:
@@ -710,9 +802,23 @@ def judge(demo: Demo, segment: Segment, names: Sequence[str], checks: Sequence[s
     """Let the checks of the step register judge these nodes from within the segment, and sign their records. All must pass, and
     none may be left out.
     """
-    chosen = f"(({' or '.join(checks)}) and ({' or '.join(names)})) or {SITE_CHECK}"
+    status, last, log = checked(demo, segment, names, checks, also=SITE_CHECK)
+    if status != 0:
+        raise DemoError(f"not accepted: {last} (exit status {status}): {log}")
+    wanted = len(checks) * len(names) + 1
+    if passed(log.read_text()) != wanted:
+        raise DemoError(f"not accepted: {wanted} checks were to pass, seen: {last}. Next: read {log}")
+    demo.say(f"Accepted: {wanted} checks passed; {log}")
+
+
+def checked(
+    demo: Demo, segment: Segment, names: Sequence[str], checks: Sequence[str], *options: str, also: str = ""
+) -> tuple[int, str, Path]:
+    """Run these checks for these nodes, and the check `also` of the site: (exit status, what pytest says last, its log)."""
+    chosen = f"(({' or '.join(checks)}) and ({' or '.join(names)}))" + (f" or {also}" if also else "")
     argv = [sys.executable, "-m", "pytest", "validation", "--site", SITE, "-k", chosen, "-q", "-p", "no:cacheprovider"]
-    log = demo.metal / "judge.log"
+    argv += options
+    log = demo.metal / ("built.log" if options else "judge.log")
     with log.open("w") as file:
         done = subprocess.run(
             segment.enter(argv),
@@ -724,12 +830,7 @@ def judge(demo: Demo, segment: Segment, names: Sequence[str], checks: Sequence[s
             cwd=repo_root(),
         )
     last = (log.read_text().strip().splitlines() or ["nothing"])[-1]
-    if done.returncode != 0:
-        raise DemoError(f"not accepted: {last.strip('= ')} (exit status {done.returncode}): {log}")
-    wanted = len(checks) * len(names) + 1
-    if passed(log.read_text()) != wanted:
-        raise DemoError(f"not accepted: {wanted} checks were to pass, seen: {last.strip('= ')}. Next: read {log}")
-    demo.say(f"Accepted: {wanted} checks passed; {log}")
+    return done.returncode, last.strip("= "), log
 
 
 def passed(said: str) -> int:

@@ -20,16 +20,29 @@ CPUS = 2
 DRIVE_GIB = 3
 MAKER, PRODUCT = "SIMULATED (bringup lab)", "virtual machine"
 """What the firmware says of itself: evidence that comes from it is of a simulated server."""
+ROOT_PORTS_AT, SWITCHES_AT = 0x10, 0x18
+"""PCI devices of the root complex from which on drives and PCIe switches have their root ports."""
+CARDS_PER_SWITCH = 2
+WITHOUT_LINK = "pcie.0"
+"""Where a device is a part of the root complex: it has no PCIe link."""
+UNLINKED_CARDS_AT = 0x08
+"""PCI devices of the root complex from which on cards without a link are."""
+CARD = "virtio-serial-pci,class=0x0380"
+"""What stands where a GPU card would: a device of QEMU without a purpose, under the PCI class of a display controller."""
 OVMF_CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 OVMF_VARS = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 
 
 @dataclass(frozen=True)
 class Drive:
-    """An NVMe drive: serial number, and the file that it is."""
+    """An NVMe drive: serial number, and the file that it is. `warning`: the critical warning of its SMART log. `linked`: it has a
+    PCIe link.
+    """
 
     serial: str
     file: Path
+    warning: int = 0
+    linked: bool = True
 
     def ensure(self) -> "Drive":
         """Make it, empty, where it does not exist."""
@@ -44,7 +57,8 @@ class Drive:
 class Machine:
     """A server: `tap` is its port on the provisioning network, `folder` keeps firmware variables and consoles. What it writes to
     its drives is gone with its power where `kept` is False. `serial` and `uuid` are what its firmware says of it (SMBIOS type 1).
-    `inband`: MAC and tap of its other ports, in their order. `still`: its power comes on and its processors do not start.
+    `inband`: MAC and tap of its other ports, in their order. `cards`: where each GPU card is: slot_of(n), or WITHOUT_LINK.
+    `still`: its power comes on and its processors do not start.
     """
 
     name: str
@@ -57,6 +71,7 @@ class Machine:
     serial: str = ""
     uuid: str = ""
     inband: tuple[tuple[str, str], ...] = ()
+    cards: tuple[str, ...] = ()
     still: bool = False
 
     def console(self, start: From) -> Path:
@@ -64,10 +79,33 @@ class Machine:
         return self.folder / f"{self.name}-{start}.log"
 
 
+def slot_of(card: int) -> str:
+    """The slot of card n, from 0: two of them are behind each PCIe switch."""
+    return f"slot{card}"
+
+
+def _board(machine: Machine) -> list[str]:
+    """PCIe switches and the cards in their slots. Bus numbers follow from the order of the root ports, so an empty slot keeps its
+    own, and cards keep their addresses.
+    """
+    argv = []
+    for switch in range(-(-len(machine.cards) // CARDS_PER_SWITCH)):
+        root = f"pcie-root-port,id=root{switch},bus=pcie.0,addr={SWITCHES_AT + switch:#x},chassis={100 + switch}"
+        argv += ["-device", root, "-device", f"x3130-upstream,id=switch{switch},bus=root{switch}"]
+        for place in range(CARDS_PER_SWITCH):
+            card = switch * CARDS_PER_SWITCH + place
+            port = f"xio3130-downstream,id={slot_of(card)},bus=switch{switch},chassis={110 + card},slot={place}"
+            argv += ["-device", f"{port},addr={place:#x}"]
+    for number, place in enumerate(machine.cards):
+        at = f",addr={UNLINKED_CARDS_AT + number:#x}" if place == WITHOUT_LINK else ""
+        argv += ["-device", f"{CARD},id=card{number},bus={place}{at}"]
+    return argv
+
+
 def command(machine: Machine, start: From) -> list[str]:
     """The command line of QEMU. The port comes first or last in the boot order, the drives in theirs."""
     argv = ["qemu-system-x86_64", "-name", machine.name, "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"]
-    argv += ["-machine", "q35" if machine.uefi else "pc", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
+    argv += ["-machine", "q35", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
     argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
     argv += ["-serial", f"file:{machine.console(start)}", "-device", "virtio-rng-pci"]
     argv += ["-smbios", f"type=1,manufacturer={MAKER},product={PRODUCT},serial={machine.serial}"]
@@ -87,8 +125,12 @@ def command(machine: Machine, start: From) -> list[str]:
     options = "format=raw,cache=unsafe,discard=unmap" + ("" if machine.kept else ",snapshot=on")
     for number, drive in enumerate(machine.drives, start=1):
         argv += ["-drive", f"if=none,id=drive{number},file={drive.file},{options}"]
-        argv += ["-device", f"nvme,drive=drive{number},serial={drive.serial},bootindex={number}"]
-    return argv
+        slot = f"pcie-root-port,id=bay{number},bus=pcie.0,addr={ROOT_PORTS_AT + number:#x},chassis={number}"
+        argv += ["-device", slot]
+        options_of = f"serial={drive.serial},smart_critical_warning={drive.warning},bootindex={number}"
+        bus = f"bay{number}" if drive.linked else WITHOUT_LINK
+        argv += ["-device", f"nvme,drive=drive{number},bus={bus},{options_of}"]
+    return argv + _board(machine)
 
 
 class Power:

@@ -21,8 +21,11 @@ CONTROLLER_TOOLS = {
     "nsenter": "util-linux",
     "debootstrap": "debootstrap",
     "dpkg-scanpackages": "dpkg-dev",
+    "gcc": "gcc libc6-dev",
 }
-"""Program -> Debian package, of the light node that is the cluster's controller (infra/lab/node.py, infra/lab/base.py)."""
+"""Program -> Debian package, of the light node that is the cluster's controller (infra/lab/node.py, infra/lab/base.py),
+and of the simulated NVML (infra/lab/nvidia.py).
+"""
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SERVERS = 2
 TRANSLATED_MIB = 256

@@ -156,8 +156,10 @@ class Bringing:
         """A ready server is to be written anew at the next call. ValueError for another one."""
         self.journal.keep(reimaged(self.journal.read(name), time.time()))
 
-    def run(self, name: str, command: str) -> str | None:
-        """Standard output of a command on a node under the host key of its console; None when it cannot be had."""
+    def run(self, name: str, command: str, given: str = "") -> str | None:
+        """Standard output of a command on a node under the host key of its console; None when it cannot be had. It is given this
+        text on its standard input.
+        """
         access = self.servers[name].access
         argv: list[str | Path] = ["ssh", "-i", access.key, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
         argv += ["-o", f"UserKnownHostsFile={access.known_hosts}", "-o", "ConnectTimeout=5"]
@@ -168,7 +170,7 @@ class Bringing:
                 text=True,
                 check=False,
                 timeout=LOGIN_S,
-                stdin=subprocess.DEVNULL,
+                input=given,
             )
         except subprocess.TimeoutExpired:
             return None

@@ -41,6 +41,11 @@ class Extension(Entry):
     memory_gib: int = Field(default=0, description="Server: installed memory, GiB.")
     bios: Mapping[str, str] = Field(default_factory=dict, description="Server: Redfish BIOS attributes of its profile.")
     board: Board | None = Field(default=None, description="Server: PCIe lanes.")
+    emulated_lanes: int = Field(
+        default=0,
+        ge=0,
+        description="Server of a lab: lanes that each of its emulated PCIe links tells, whatever its slot has; 0 for hardware.",
+    )
     memory: Memory | None = Field(default=None, description="Server: how memory_gib is made up.")
     drives: tuple[Drives, ...] = Field(default=(), description="Server: its drives.")
     fabric_ports: tuple[str, ...] = Field(default=(), description="Server: port names by rail.")

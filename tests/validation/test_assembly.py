@@ -16,6 +16,7 @@ from validation.facts import Answer, Facts
 
 DGX = load_catalog().device("nvidia-dgx-h100")
 TRAY = load_catalog().device("nvidia-gb300-compute-tray")
+VIRTUAL = load_catalog().device("lab-virtual-node")
 GPUS = [f"0000:{bus:02x}:00.0" for bus in range(0x10, 0x18)]
 NICS = [f"0000:{bus:02x}:00.0" for bus in range(0x20, 0x28)]
 GUIDS = {port: f"b8cef60300{rail:06x}" for rail, port in enumerate(DGX.bringup.fabric_ports)}
@@ -238,11 +239,11 @@ def test_on_a_board_without_switches_rail_and_gpu_share_a_numa_node():
 SERVER = "gpu001"
 
 
-def outcome_of(machine: dict[str, Any]) -> Outcome:
+def outcome_of(machine: dict[str, Any], **delivered: str) -> Outcome:
     lab = plan_of("lab")
     plan = dataclasses.replace(lab, devices=lab.devices.assign(model=DGX.slug))
     facts = Facts(nodes={SERVER: Answer(SERVER, "ssh", {"machine": machine})})
-    return checks.test_drives_are_as_planned_and_healthy(SERVER, plan, facts)
+    return checks.test_drives_are_as_planned_and_healthy(SERVER, plan, facts, lambda server: delivered)
 
 
 def test_a_check_gives_what_it_judged_and_fails_by_name():
@@ -254,6 +255,39 @@ def test_a_check_gives_what_it_judged_and_fails_by_name():
     machine = dgx()
     machine["drives"][0]["critical_warning"] = 1
     assert outcome_of(machine).detail == "nvme0 (boot drive, serial S0) warns (critical warning 0x01)"
+
+
+def test_the_boot_drives_are_those_of_the_asset_list():
+    assert outcome_of(dgx(), boot0="S0", boot1="S1").passed
+    said = outcome_of(dgx(), boot0="S0", boot1="S99").detail
+    assert said == "no drive has the serial number S99 of boot1 in assets.csv"
+
+
+def virtual(width: int = 1) -> dict[str, Any]:
+    """The machine of the demo: two drives and eight cards behind four switches, each link of one lane."""
+    machine = dgx()
+    machine["drives"] = [{**drive, "size_b": 3 * 2**30} for drive in machine["drives"][:2]]
+    for place in machine["pcie"].values():
+        place["width"] = place["max_width"] = width
+    return machine
+
+
+def test_the_links_of_an_emulated_machine_have_the_lanes_that_its_entry_says():
+    assert list(assembly.drive_faults(virtual(), VIRTUAL, None)) == []
+    assert list(assembly.riser_faults(virtual(), VIRTUAL, GPUS)) == []
+
+
+def test_an_emulated_device_without_a_link_is_named():
+    assert "nvme0 (boot drive, serial S0) has a link of x0, planned x1" in assembly.drive_faults(
+        virtual(0), VIRTUAL, None
+    )
+    assert f"GPU {GPUS[0]} has a link of x0, planned x1" in assembly.riser_faults(virtual(0), VIRTUAL, GPUS)
+
+
+def test_no_server_that_is_sold_has_emulated_links():
+    emulated = [device.slug for device in load_catalog().devices.values() if device.bringup.emulated_lanes]
+    assert emulated == [VIRTUAL.slug]
+    assert VIRTUAL.manufacturer == "Bringup"
 
 
 @pytest.mark.parametrize(

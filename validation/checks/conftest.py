@@ -15,6 +15,7 @@ import pytest
 from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.boot import record
+from capacity.services.boot.intents import drive_serials
 from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
@@ -131,6 +132,13 @@ def one_node(plan: Plan, facts: Facts, name: str, again: second_reader.Reading) 
 def guids(site: Site) -> dict[str, str]:
     """GUID of each InfiniBand switch and adapter port, from the asset list."""
     return subnet.guid_book(load_assets(site))
+
+
+@pytest.fixture(scope="session")
+def delivered_drives(site: Site) -> Callable[[str], Mapping[str, str]]:
+    """Serial numbers of a server's boot drives in the asset list, by their names there (boot0, boot1)."""
+    assets = load_assets(site)
+    return lambda server: drive_serials(assets, server)
 
 
 @pytest.fixture(scope="session")

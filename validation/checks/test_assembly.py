@@ -54,14 +54,17 @@ def test_memory_is_fitted_evenly_and_runs_at_its_speed(subject: str, plan: Plan,
 
 
 @check("S018.measured", inputs=("site.server", "site.versions", "frame.devices", "assets"))
-def test_drives_are_as_planned_and_healthy(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    pinned = plan.site.versions.get("nvme")
+def test_drives_are_as_planned_and_healthy(
+    subject: str, plan: Plan, facts: Facts, delivered_drives: Callable[[str], Mapping[str, str]]
+) -> Outcome:
+    pinned, delivered = plan.site.versions.get("nvme"), delivered_drives(subject)
     return built(
         plan,
         facts.nodes[subject],
         {"drives": "drives", "pcie": "pcie"},
-        lambda machine, device: assembly.drive_faults(machine, device, pinned),
-        "drives as planned, no warning, each on four lanes, one firmware per model",
+        lambda machine, device: assembly.drive_faults(machine, device, pinned, delivered),
+        "drives as planned, no warning, each on all its lanes, one firmware per model"
+        + (", serial numbers as in assets.csv" if delivered else ""),
     )
 
 

@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.metal import demo
-from infra.metal.accepted import SKIPPED, command, device_files
+from infra.metal.accepted import SKIPPED, command
 from inventory.paths import repo_root
 from inventory.yaml_data import read_data
 
@@ -23,13 +25,6 @@ def test_each_tag_that_is_left_out_is_one_of_the_playbook() -> None:
     assert set(SKIPPED) <= tags
 
 
-def test_a_node_gets_a_device_file_for_each_gpu_and_keeps_them() -> None:
-    said = device_files(8)
-    assert "seq 0 7" in said
-    assert "/etc/tmpfiles.d/simulated-gpus.conf" in said
-    assert said.endswith("ls /dev/nvidia7")
-
-
 def test_each_name_of_a_check_that_the_demo_judges_by_is_that_of_one_check() -> None:
     """Another check that pytest's -k finds, or none, would make the count of the demo wrong."""
     texts = [path.read_text() for path in (repo_root() / "validation/checks").glob("test_*.py")]
@@ -44,6 +39,7 @@ def test_each_name_of_a_check_that_the_demo_judges_by_is_that_of_one_check() -> 
         assert len(found) == 1, (name, found)
         items[name] = found[0]
     assert {"S019.applied", "S142.applied", "S142.generated", "S032.applied"} <= {*items.values()}
+    assert {items[name] for name in demo.BUILT_CHECKS} == {"S018.measured", "S022.measured", "S027.observed"}
 
 
 @pytest.mark.parametrize(
@@ -58,3 +54,29 @@ def test_each_name_of_a_check_that_the_demo_judges_by_is_that_of_one_check() -> 
 )
 def test_what_passed_is_read_from_the_last_line_of_the_runner(said: str, number: int) -> None:
     assert demo.passed(said) == number
+
+
+CHECKS_FAILED = "S018.measured gpu001: no drive has the serial number S2\n3 failed, 378 deselected in 9.10s\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "why"),
+    [
+        (CHECKS_FAILED, ["serial number S2"], None),
+        (CHECKS_FAILED, ["serial number S2", "has a link of x0"], "without a word of has a link of x0"),
+        (CHECKS_FAILED.replace("3 failed", "1 passed, 2 failed"), ["serial number S2"], "3 checks were to fail"),
+        (CHECKS_FAILED.replace("3 failed", "2 failed, 1 skipped"), ["serial number S2"], "3 checks were to fail"),
+        ("1 error in 2.00s\n", [], "3 checks were to fail"),
+    ],
+)
+def test_a_server_built_otherwise_is_refused_by_all_of_its_checks_in_their_words(
+    said: str, words: list[str], why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log := tmp_path / "built.log").write_text(said)
+    monkeypatch.setattr(demo, "checked", lambda *given: (1, said.strip().splitlines()[-1], log))
+    none: Any = None
+    if why is None:
+        demo.refused(none, none, "gpu001", demo.BUILT_CHECKS, words)
+        return
+    with pytest.raises(demo.DemoError, match=why):
+        demo.refused(none, none, "gpu001", demo.BUILT_CHECKS, words)
