@@ -96,9 +96,9 @@ def _board(machine: Machine) -> list[str]:
             card = switch * CARDS_PER_SWITCH + place
             port = f"xio3130-downstream,id={slot_of(card)},bus=switch{switch},chassis={110 + card},slot={place}"
             argv += ["-device", f"{port},addr={place:#x}"]
-    for number, place in enumerate(machine.cards):
-        at = f",addr={UNLINKED_CARDS_AT + number:#x}" if place == WITHOUT_LINK else ""
-        argv += ["-device", f"{CARD},id=card{number},bus={place}{at}"]
+    for number, where in enumerate(machine.cards):
+        at = f",addr={UNLINKED_CARDS_AT + number:#x}" if where == WITHOUT_LINK else ""
+        argv += ["-device", f"{CARD},id=card{number},bus={where}{at}"]
     return argv
 
 

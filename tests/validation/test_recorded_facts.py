@@ -387,5 +387,7 @@ def test_firmware_of_gpus_and_of_the_rest_is_judged_by_the_bundle_of_the_model(p
     assert gpus.detail == "the BMC lists no HGX_FW_GPU_*, which bundle 1.4.1 (HGX) names"
     assert cast(dict[str, Any], gpus.value)["bundle"] == ["HGX"]
     same = {"lab-gpu-node": bundle(BMC={"BMC": runs["BMC"]}, BIOS={"BIOS": runs["BIOS"]})}
-    assert test_bmc.test_bmc_is_set_up("gpu001", plan, facts, same).passed
+    good = test_bmc.test_bmc_is_set_up("gpu001", plan, facts, same)
+    assert good.passed
+    assert cast(dict[str, Any], good.value)["certificate"] == "signed by credentials.bmc.ca"
     assert test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, same).passed

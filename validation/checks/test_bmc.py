@@ -10,7 +10,9 @@ from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
 
 UNUSED_PROTOCOLS = ("IPMI", "Telnet")
-"""Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear."""
+"""Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear. One that the BMC does
+not name is one that it does not have (DSP0268, ManagerNetworkProtocol).
+"""
 
 
 @check("S016.applied", inputs=("assets", "site.credentials", "frame.devices"))
@@ -73,8 +75,10 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
         "factory_login_refused": data.get("factory_login_refused"),
         "ntp": data["ntp"],
         "firmware": data["identity"]["bmc_firmware"],
+        "certificate": f"signed by {'credentials.bmc.ca' if site.credentials.bmc.ca else 'a system CA'}",
     }
-    detail = "; ".join(problems) or "account, time servers and protocols as planned, factory login refused"
+    good = "account, time servers and protocols as planned, factory login refused, certificate"
+    detail = "; ".join(problems) or f"{good} {value['certificate']}"
     return Outcome(not problems, value, detail, identities=bmc.identities, raw=bmc.raw)
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,11 @@ def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Simulated:
     return Simulated(plan_of("lab-metal"), tmp_path)
 
 
-def machine(folder: Path, **more: object) -> Machine:
+def machine(folder: Path, **more: Any) -> Machine:
     drives = (Drive("S1", folder / "s1.raw"), Drive("S2", folder / "s2.raw"))
     cards = tuple(slot_of(number) for number in range(8))
-    return Machine(
-        "gpu001", "52:54:00:78:00:01", "tap1", uefi=False, folder=folder, **{"drives": drives, "cards": cards, **more}
-    )  # type: ignore[arg-type]
+    whole = {"drives": drives, "cards": cards, **more}
+    return Machine("gpu001", "52:54:00:78:00:01", "tap1", uefi=False, folder=folder, **whole)
 
 
 def options(argv: list[str], kind: str) -> list[dict[str, str]]:
