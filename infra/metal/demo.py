@@ -90,7 +90,7 @@ BUDGET_S = {"inspect": INSPECT_S, "image": 1800.0, "first-boot": 1200.0}
 """Choice of the demo: without KVM, writing took 158 s and a first boot 150 s at a load of 12 (docs/network-boot.md)."""
 BMC_S = 30.0
 """One Redfish call: the emulator shares two processors with two machines."""
-OTHER_DRIVE, OTHER_GPU = "sim-drive-other", "SIM-GPU-OTHER"
+OTHER_DRIVE, OTHER_GPU = "sim-drive-other", "sim-gpu-other"
 LIMITED, BRAKED, STRANGE = 3, 4, 5
 """GPUs, by their number, that get half of their power, feel the power brake, or are others than listed."""
 POWER_BRAKE = 0x80
