@@ -538,7 +538,7 @@ def built_otherwise(demo: Demo, bringing: Bringing, segment: Segment, name: str)
     default_mw = int(demo.simulated.states(name)[LIMITED]["power.default_limit_mw"])
     changed: dict[int, dict[str, int | str]] = {
         0: {"pci.bus_id": f"00000000:00:{UNLINKED_CARDS_AT:02X}.0"},
-        LIMITED: {"power.limit_mw": default_mw // 2},
+        LIMITED: dict.fromkeys(("power.limit_mw", "power.enforced_limit_mw"), default_mw // 2),
         BRAKED: {"clock.event_reasons": POWER_BRAKE},
         STRANGE: {"serial": OTHER_GPU, "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, OTHER_GPU)}"},
     }
