@@ -835,7 +835,7 @@ def checked(
 
 def passed(said: str) -> int:
     """How many tests have passed, by pytest's last line of that kind."""
-    found = re.findall(r"(?:^|[ ,])(\d+) passed\b.* in [\d.]+s", said)
+    found = re.findall(r"(?:^|[ ,])(\d+) passed\b.* in [\d.]+s", said, re.MULTILINE)
     return int(found[-1]) if found else 0
 
 

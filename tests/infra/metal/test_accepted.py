@@ -48,6 +48,7 @@ def test_each_name_of_a_check_that_the_demo_judges_by_is_that_of_one_check() -> 
         ("===== 19 passed, 359 deselected, 2 warnings in 158.60s (0:02:38) =====\n19 records signed\n", 19),
         ("2 failed, 17 passed, 359 deselected in 158.60s", 17),
         ("17 passed, 2 skipped, 359 deselected in 9.1s", 17),
+        ("waiting 4 s: facts\n...\n3 passed, 377 deselected, 2 warnings in 67.25s (0:01:07)\n", 3),
         ("378 deselected in 2.00s", 0),
         ("", 0),
     ],
