@@ -5,6 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,38 @@ def test_each_autouse_fixture_of_the_checks_is_followed_or_known_to_start_others
         if isinstance(node, ast.FunctionDef) and any("autouse" in ast.dump(one) for one in node.decorator_list)
     }
     assert autouse == program.STARTERS
+
+
+def test_imports_of_the_program_are_read_as_a_parser_reads_them() -> None:
+    def ours(imports: Iterable[tuple[int, str, Sequence[str]]]) -> set[tuple[int, str, str]]:
+        told = ((level, of, name) for level, of, names in imports for name in names)
+        return {one for one in told if one[0] or (one[1] or one[2]).partition(".")[0] in program.PACKAGES}
+
+    files = [path for package in program.PACKAGES for path in (repo_root() / package).rglob("*.py")]
+    assert len(files) > 500
+    texts = {path: path.read_text() for path in files if "import" in path.read_text()}
+    assert {
+        path for path, text in texts.items() if ours(program.imports(text)) != ours(program._parsed_imports(text))
+    } == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\nimport infra.a, infra.b as c\n",
+        "from infra import (\n    a,\n    b as c,\n)\nfrom .. import d\nfrom .e import f as g, h  # why\n",
+        "def f():\n    from infra import a\n    if a: import infra.b\n",
+        "x = 1; from infra import a\nimport infra.b; import infra.c\n",
+        "from infra import a, \\\n    b\nif a: \\\n    import infra.c\n",
+        "from infra import (  # a (b)\n    a,  # c)\n    b,\n)\n",
+        "from infra import (a,\n  # )\n  b)\n",
+        "try: import infra.a\nexcept ImportError: from infra import b\n",
+        "from\tinfra\timport\ta\nimport\tinfra.b\n",
+        "from infra import(a)\nfrom . import(b)\n",
+        "from.a import b\nfrom infra import*\n",
+        "from . a import b\nfrom infra . c import d\nimport infra . e\n",
+    ],
+)
+def test_an_import_is_found_wherever_it_stands(text: str) -> None:
+    told = [(level, of, tuple(names)) for level, of, names in program.imports(text)]
+    assert sorted(told) == sorted((level, of, tuple(names)) for level, of, names in program._parsed_imports(text))
