@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -27,6 +28,9 @@ from tests.plans import plans_kept
 from tests.standing import standing
 
 __all__ = ["plans_kept", "stages_kept", "standing"]
+
+settings.register_profile("bringup", deadline=None)  # a test that waits for a core draws as long as it takes
+settings.load_profile("bringup")
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 

@@ -2,6 +2,8 @@
 
 for place, raw in without_each(raw_of(item, subject)): ...      # each key, element and leaf left out in turn
 for place, raw in renamed(raw, names): ...                      # each name of a device changed in turn
+
+Of longer lists every element is left out, and `ends` of them are opened at each end: the others are like them.
 """
 
 import json
@@ -15,8 +17,7 @@ Put = Callable[[Any], bytes]
 Leave = Callable[[], bytes]
 STRANGER = "stranger99"
 """A name that no plan has."""
-LIKE_OTHERS = 4
-"""Of longer lists every element is left out, and the first and last ones are opened: the others are like them."""
+ENDS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,23 +79,23 @@ def document(raw: bytes) -> Opened:
     return found if isinstance(found, Opened) else Opened("rows", [line.split() for line in text.splitlines()])
 
 
-def without_each(raw: bytes, other: Pass = lambda place: False) -> Iterator[tuple[str, bytes]]:
+def without_each(raw: bytes, other: Pass = lambda place: False, ends: int = ENDS) -> Iterator[tuple[str, bytes]]:
     """(place, raw output without it) of each key and element at any depth, but for places of which `other` says that they are about
     something else."""
-    yield from _without(document(raw), "", lambda new: new.closed().encode(), other)
+    yield from _without(document(raw), "", lambda new: new.closed().encode(), other, ends)
 
 
-def _without(value: Any, at: str, put: Put, keep: Pass) -> Iterator[tuple[str, bytes]]:
-    for place, part, with_, lacking in _parts(value, at, put):
+def _without(value: Any, at: str, put: Put, keep: Pass, ends: int) -> Iterator[tuple[str, bytes]]:
+    for place, part, with_, lacking in _parts(value, at, put, ends):
         if keep(place):
             continue
         if lacking is not None:
             yield place, lacking()
         if part is not None:
-            yield from _without(part, place, with_, keep)
+            yield from _without(part, place, with_, keep, ends)
 
 
-def _parts(value: Any, at: str, put: Put) -> Iterator[tuple[str, Any, Put, Leave | None]]:
+def _parts(value: Any, at: str, put: Put, ends: int) -> Iterator[tuple[str, Any, Put, Leave | None]]:
     """(place, part or None for one that is not opened, how to put another there, how to leave it out)."""
     if isinstance(value, Opened):
         form = value.form
@@ -104,7 +105,7 @@ def _parts(value: Any, at: str, put: Put) -> Iterator[tuple[str, Any, Put, Leave
             yield f"{at}/{key}", part, partial(_with, value, key, put), partial(_lacking, value, key, put)
     elif isinstance(value, list):
         for n, part in enumerate(value):
-            like_others = LIKE_OTHERS // 2 <= n < len(value) - LIKE_OTHERS // 2
+            like_others = ends <= n < len(value) - ends
             shown = None if like_others else part
             yield f"{at}/{n}", shown, partial(_with, value, n, put), partial(_lacking, value, n, put)
 
@@ -119,13 +120,17 @@ def _lacking(value: Any, at: Any, put: Put) -> bytes:
     return put([*value[:at], *value[at + 1 :]])
 
 
-def renamed(raw: bytes, names: Collection[str], other: Pass = lambda place: False) -> Iterator[tuple[str, bytes]]:
+def renamed(
+    raw: bytes, names: Collection[str], other: Pass = lambda place: False, ends: int = ENDS
+) -> Iterator[tuple[str, bytes]]:
     """(place, raw output) with each name of a device, where it stands as a key or a value, changed in turn into a stranger's."""
-    yield from _renamed(document(raw), "", lambda new: new.closed().encode(), names, other)
+    yield from _renamed(document(raw), "", lambda new: new.closed().encode(), names, other, ends)
 
 
-def _renamed(value: Any, at: str, put: Put, names: Collection[str], keep: Pass) -> Iterator[tuple[str, bytes]]:
-    for place, part, with_, _ in _parts(value, at, put):
+def _renamed(
+    value: Any, at: str, put: Put, names: Collection[str], keep: Pass, ends: int
+) -> Iterator[tuple[str, bytes]]:
+    for place, part, with_, _ in _parts(value, at, put, ends):
         if keep(place):
             continue
         if isinstance(value, dict) and (key := place.rpartition("/")[2]) in names:
@@ -133,4 +138,4 @@ def _renamed(value: Any, at: str, put: Put, names: Collection[str], keep: Pass) 
         if isinstance(part, str) and part in names:
             yield f"{place} (value)", with_(STRANGER)
         elif part is not None:
-            yield from _renamed(part, place, with_, names, keep)
+            yield from _renamed(part, place, with_, names, keep, ends)

@@ -174,10 +174,17 @@ def excused(item: str, place: str) -> bool:
     return any(re.fullmatch(pattern, place) for pattern in DECIDES_NOTHING.get(item, {}))
 
 
-def mutated(raw: bytes, plan: Plan, other: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+def mutated(raw: bytes, plan: Plan, other: Callable[[str], bool], ends: int) -> Iterator[tuple[str, bytes]]:
     """Each raw output with something left out or renamed, but for places of which `other` says that they are not asked for."""
-    yield from without_each(raw, other)
-    yield from renamed(raw, set(plan.devices["name"]), other)
+    yield from without_each(raw, other, ends)
+    yield from renamed(raw, set(plan.devices["name"]), other, ends)
+
+
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.soak)])
+def ends(request: pytest.FixtureRequest) -> int:
+    """How many elements at each end of a list are opened; of all lists every element is left out."""
+    opened: int = request.param
+    return opened
 
 
 SUBJECTS = {"S062.measured": ("leaf01", "ibl001"), "S054.applied": ("gpu001", "leaf01")}
@@ -194,16 +201,16 @@ def raw_for(item: str, subject: str) -> bytes:
 
 @pytest.mark.parametrize(("item", "subject"), CASES)
 def test_what_is_left_out_or_renamed_does_not_pass(
-    register: Register, record: MakeRecord, plan: Plan, item: str, subject: str
+    register: Register, record: MakeRecord, plan: Plan, item: str, subject: str, ends: int
 ) -> None:
     judge, raw = Judge(register, record, planned_for(plan, item), item, subject), raw_for(item, subject)
     assert judge.why_not(raw) == ""
-    passed = {place for place, changed in mutated(raw, plan, not_of(item)) if judge.why_not(changed) == ""}
+    passed = {place for place, changed in mutated(raw, plan, not_of(item), ends) if judge.why_not(changed) == ""}
     assert {place for place in passed if not excused(item, place)} == set()
 
 
 def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
-    register: Register, record: MakeRecord, plan: Plan
+    register: Register, record: MakeRecord, plan: Plan, ends: int
 ) -> None:
     """All items about a training at once: they have the same raw output."""
     judges = [Judge(register, record, plan, item, "lab") for item in sorted(TRAINED)]
@@ -211,7 +218,7 @@ def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
     assert [judge.why_not(raw) for judge in judges] == [""] * len(judges)
     passed = {
         (judge.item, place)
-        for place, changed in mutated(raw, plan, not_of("S188.measured"))
+        for place, changed in mutated(raw, plan, not_of("S188.measured"), ends)
         for judge in judges
         if not excused(judge.item, place) and judge.why_not(changed) == ""
     }
@@ -219,7 +226,7 @@ def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
 
 
 def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, ends: int
 ) -> None:
     """On a site that pins host keys: what a node signed has to be what is judged, and all of it."""
     raw = with_parts(made()).as_json()
@@ -234,7 +241,9 @@ def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(
     assert holds(raw)
     passed = {
         place
-        for place, changed in mutated(raw, plan, lambda place: place != "" and not f"{place}/".startswith("/parts/"))
+        for place, changed in mutated(
+            raw, plan, lambda place: place != "" and not f"{place}/".startswith("/parts/"), ends
+        )
         if place.startswith("/parts/") and holds(changed)
     }
     assert {place for place in passed if not re.fullmatch(r"/parts/\w+/\w+/samples", place)} == set()

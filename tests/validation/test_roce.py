@@ -14,6 +14,7 @@ import yaml
 from capacity.model import Plan
 from capacity.services.telemetry import ports as planned_ports
 from inventory.delivered.assets import load_assets
+from inventory.yaml_data import LOADER
 from network import roce as fabric_roce
 from network.drivers.answers import Source
 from network.drivers.errors import Unreachable
@@ -160,7 +161,7 @@ SWITCH_CHECKS: list[Callable[..., Any]] = [
 
 def nvue(text: str) -> str:
     """A rendered file as the driver of Cumulus Linux reads it back: modelled, without header and with sorted keys."""
-    return str(yaml.safe_dump([{"set": yaml.safe_load(text)[1]["set"]}], sort_keys=True))
+    return str(yaml.safe_dump([{"set": yaml.load(text, Loader=LOADER)[1]["set"]}], sort_keys=True))
 
 
 def told(config: SwitchConfig) -> Answer:

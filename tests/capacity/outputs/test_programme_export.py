@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from capacity.outputs.programme_export import network_of
@@ -26,6 +26,7 @@ from inventory.imports.schedules.site_file import with_activities
 from inventory.site import Site, find_site, parse_site, site_names
 from inventory.yaml_data import LOADER
 from tests.full_sites import full_text
+from tests.seed import SEED
 
 KINDS = ("xer", "mspdi")
 TEXTS = {name: find_site(name).read_text() for name in site_names()}
@@ -168,9 +169,21 @@ def test_work_of_less_than_an_hour_does_not_end_before_it_starts() -> None:
     assert {f.id for f in result.findings} <= SAYS_NOTHING_LOST
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schedules(), st.sampled_from(KINDS))
 def test_any_schedule_comes_back_as_it_was(changes: dict[str, Any], kind: str) -> None:
+    assert_comes_back(changes, kind)
+
+
+@pytest.mark.soak
+@settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@seed(SEED)
+@given(schedules(), st.sampled_from(KINDS))
+def test_any_other_schedule_comes_back_as_it_was(changes: dict[str, Any], kind: str) -> None:
+    assert_comes_back(changes, kind)
+
+
+def assert_comes_back(changes: dict[str, Any], kind: str) -> None:
     text = with_schedule(changes)
     read, result = back(sent(parse_site(text), kind), text)
     assert {f.id for f in result.findings} <= SAYS_NOTHING_LOST

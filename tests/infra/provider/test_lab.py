@@ -349,5 +349,12 @@ def test_destroy_powers_off_only_what_up_powered_on(rig):
     assert all(outlet["on"] for outlet in rig.pdu(rig.plan.outlets["pdu"].iloc[0]).outlets())
     with rig.switch("leaf01") as switch:
         assert switch.neighbours() == {}
+
+
+@pytest.mark.soak
+def test_what_was_destroyed_is_brought_up_again(rig):
+    status, output = rig.pulumi("destroy", "--yes", "--skip-preview")
+    assert status == 0, output
+    assert rig.differences()
     rig.up()
     assert rig.differences() == []
