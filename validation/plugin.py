@@ -70,6 +70,7 @@ __all__ = [
     "register",
     "sample_seed",
     "site",
+    "store_id",
 ]
 
 TOOL = "bringup validation"
@@ -122,11 +123,15 @@ class Session:
         return second_reader.seed_of(self.plan, f"{self.frozen:%Y-%m-%d}")
 
     @property
+    def store_id(self) -> str:
+        """The id of the evidence store; '' in a run that writes no evidence."""
+        return "" if self.signer is None else self.store.id()
+
+    @property
     def facts(self) -> Facts:
         """What the devices say of themselves, asked once in this run and kept under var/<site>/facts/."""
         if self._facts is None:
-            store = "" if self.signer is None else self.store.id()
-            self._facts = gather(self.built, store)  # its limits are time budgets, by which nothing is judged
+            self._facts = gather(self.built, self.store_id)  # its limits are time budgets, by which nothing is judged
             self._facts.write(self.out / "facts")
             self._channels = self._facts.channels()
             if self.site.validation.challenges:
@@ -498,6 +503,12 @@ def site(pytestconfig: pytest.Config) -> Site:
 def out_folder(request: pytest.FixtureRequest) -> Path:
     """The folder of the site's outputs."""
     return request.config.stash[KEY].out
+
+
+@pytest.fixture(scope="session")
+def store_id(pytestconfig: pytest.Config) -> str:
+    """The id of the evidence store, for which devices sign; '' where nothing is recorded."""
+    return pytestconfig.stash[KEY].store_id
 
 
 @pytest.fixture(scope="session")

@@ -622,12 +622,13 @@ def _not_by_its_node(bench: _Bench, item: Item, entry: Entry) -> str:
     first = bench.first_uses.get((record.item, record.subject, nonce), entry.line)
     if first < entry.line:
         return f"its run counted already for the record in line {first}: what nodes signed counts once"
+    place = results.Place(bench.plan.site.name, bench.contents.store)
     if item.id in results.OF_ITS_SUBJECT:
-        return results.why_unsigned(record, bench.plan.site.name, bench.host_keys)
+        return results.why_unsigned(record, place, bench.host_keys)
     parts = bench.from_raw.parts(item, record) if bench.from_raw else "its raw output was not read"
     if isinstance(parts, str):
         return parts
-    return results.why_unsigned(record, bench.plan.site.name, bench.host_keys, parts)
+    return results.why_unsigned(record, place, bench.host_keys, parts)
 
 
 def _clock_notices(events: Iterable[Entry | Begun], now: datetime) -> list[str]:

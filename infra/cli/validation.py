@@ -62,6 +62,7 @@ def add(verbs: Any) -> None:
 
 def run_start(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
+    from validation.evidence.trust import open_store
     from validation.runners import burn_in, slurm
 
     plan = _tested(arguments)
@@ -72,9 +73,10 @@ def run_start(arguments: argparse.Namespace) -> int:
             f"{arguments.site}, or stop to give it up"
         )
     scheduler = slurm.connect(plan)
+    store = open_store(plan.site, folder / "evidence", plan=plan.hash).id()
     try:
         nodes, drained = _wanted(arguments, plan, scheduler)
-        started = burn_in.start(plan, scheduler, nodes, drained)
+        started = burn_in.start(plan, scheduler, nodes, drained, store=store)
     except burn_in.NodeNotFree as error:
         raise UsageError(str(error)) from None
     burn_in.keep(folder, started)

@@ -130,16 +130,16 @@ def went(
         store = plugin.Session(site, out, signer).store
         for name, key in approvers.items():
             freeze.sign(site, store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
-        began_days_ago(made, out)
+        began_days_ago(made, out, store.id())
         run_all(patch, folder, out, cut)
         status, said = judged(site, out)
         yield Went(site, cut, made, store, status, said)
 
 
-def began_days_ago(made: whole_site.WholeSite, out: Path) -> None:
+def began_days_ago(made: whole_site.WholeSite, out: Path, store: str) -> None:
     """A burn-in that `bringup validation start` has begun and that is over: the run collects it."""
     plan = made.plan
-    started = burn_in.start(plan, slurm.connect(plan))
+    started = burn_in.start(plan, slurm.connect(plan), store=store)
     burn_in.keep(out, dataclasses.replace(started, began=started.began - 3 * 86400))
 
 

@@ -219,16 +219,16 @@ def sign(plan: Plan, started: Started, tmp_path: Path) -> None:
 def test_the_nodes_sign_at_the_end_of_the_load(pinned: Plan, lab: Plan, scheduler: Slurm, tmp_path: Path) -> None:
     burn_in.start(lab, scheduler)
     assert "sign_result" not in (tmp_path / "script").read_text()
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     script = (tmp_path / "script").read_text()
     assert script.index("srun --kill-on-bad-exit=1") < script.index('"do": "sign"')
     assert f"nonce {started.nonce}" in script
-    assert started.nonce != burn_in.start(pinned, scheduler).nonce
+    assert started.nonce != burn_in.start(pinned, scheduler, store="a-store").nonce
 
 
 def test_a_node_signs_its_own_result_and_no_other_ones(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
     """All nodes of this test sign with the key of gpu001."""
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     ended(tmp_path, dict(started.jobs))
     sign(pinned, started, tmp_path)
     done = burn_in.collect(pinned, scheduler, started)
@@ -237,13 +237,13 @@ def test_a_node_signs_its_own_result_and_no_other_ones(pinned: Plan, scheduler: 
     assert "no pinned host key of gpu002 signed it" in done.kept.unsigned["gpu002"]
     said = done.kept.signed["gpu001"]
     assert hashlib.sha256(done.kept.raw["gpu001"]).hexdigest() in said.message
-    assert f"device gpu001\nrun {started.run}\nnonce {started.nonce}\n" in said.message
+    assert f"store a-store\ndevice gpu001\nrun {started.run}\nnonce {started.nonce}\n" in said.message
 
 
 def test_what_is_changed_after_the_end_of_the_load_was_not_signed(
     pinned: Plan, scheduler: Slurm, tmp_path: Path
 ) -> None:
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     ended(tmp_path, dict(started.jobs))
     sign(pinned, started, tmp_path)
     folder = tmp_path / f"results-{started.jobs['gpu001']}"
@@ -259,17 +259,31 @@ def test_what_is_changed_after_the_end_of_the_load_was_not_signed(
 
 
 def test_a_signature_of_another_run_does_not_count(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     ended(tmp_path, dict(started.jobs))
     sign(pinned, dataclasses.replace(started, nonce="ab" * 16, run="burn-in-old"), tmp_path)
     done = burn_in.collect(pinned, scheduler, started)
     assert "it was signed for another run (burn-in-old)" in done.kept.unsigned["gpu001"]
 
 
+def test_what_was_signed_for_another_store_does_not_count(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    started = burn_in.start(pinned, scheduler, store="a-store")
+    ended(tmp_path, dict(started.jobs))
+    sign(pinned, started, tmp_path)
+    done = burn_in.collect(pinned, scheduler, dataclasses.replace(started, store="b-store"))
+    assert "signed for the evidence store a-store, not for b-store" in done.kept.unsigned["gpu001"]
+    assert "ssh-keygen" not in done.kept.unsigned["gpu001"]
+
+
+def test_a_burn_in_that_nobody_records_is_not_signed(pinned: Plan, scheduler: Slurm, tmp_path: Path) -> None:
+    burn_in.start(pinned, scheduler)
+    assert "sign_result" not in (tmp_path / "script").read_text()
+
+
 def test_a_folder_that_everybody_can_write_is_not_signed(
     pinned: Plan, scheduler: Slurm, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     ended(tmp_path, dict(started.jobs))
     (tmp_path / f"results-{started.jobs['gpu001']}").chmod(0o777)
     with pytest.raises(subprocess.CalledProcessError):
@@ -281,7 +295,7 @@ def test_a_node_that_cannot_sign_keeps_its_result(
     pinned: Plan, scheduler: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_results, "HOST_KEY", str(tmp_path / "no such key"))
-    started = burn_in.start(pinned, scheduler)
+    started = burn_in.start(pinned, scheduler, store="a-store")
     ended(tmp_path, dict(started.jobs))
     sign(pinned, started, tmp_path)
     done = burn_in.collect(pinned, scheduler, started)

@@ -78,6 +78,8 @@ class Metal:
             name: book.get((name, "provisioning" if kind == "server" else "oob"))
             for name, kind in zip(self.plan.devices["name"], self.plan.devices["kind"], strict=True)
         }
+        self.store = ""
+        """Id of the evidence store for which nodes sign."""
         self.off: set[tuple[str, int]] = set()
         self.without: set[str] = set()
         """Channels that give no answer."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from validation.evidence.results import faults, signed_result
+from validation.evidence.results import Place, faults, signed_result
 from validation.facts import node_results
 from validation.facts.node_results import PROGRAM, Run
 
-RUN = Run("lab", "test-1", "ab" * 16, True)
+RUN = Run(Place("lab", "a-store"), "test-1", "ab" * 16, True)
 ECHO = "import sys; print(sys.argv[1])"
 
 
@@ -38,7 +38,7 @@ def on_node(order: dict[str, Any], **env: str) -> subprocess.CompletedProcess[st
 def why(told: dict[str, str], key: str, **changes: Any) -> str:
     result = base64.b64decode(told["result"])
     asked: dict[str, Any] = {
-        "site": "lab",
+        "place": RUN.place,
         "device": "gpu001",
         "nonce": RUN.nonce,
         "sha256": hashlib.sha256(result).hexdigest(),
@@ -54,7 +54,10 @@ def test_what_a_program_prints_is_signed_where_it_ran(key: str) -> None:
     told = json.loads(done.stdout)
     assert json.loads(base64.b64decode(told["result"])) == {"folder": "x"}
     assert why(told, key) == ""
-    assert "signed for gpu001 of the site lab, and the result is about gpu001 of other" in why(told, key, site="other")
+    assert "signed for gpu001 of the site lab, and the result is about gpu001 of other" in why(
+        told, key, place=Place("other", "a-store")
+    )
+    assert "signed for the evidence store a-store" in why(told, key, place=Place("lab", "another"))
     assert "another run (test-1)" in why(told, key, nonce="cd" * 16)
     assert "signed for gpu001" in why(told, key, device="gpu002")
 
@@ -65,7 +68,7 @@ def test_a_program_that_fails_says_so_itself(key: str) -> None:
 
 
 def test_without_an_order_nothing_is_signed() -> None:
-    unsigned = Run("lab", "test-1", "ab" * 16, False)
+    unsigned = Run(Place("lab", "a-store"), "test-1", "ab" * 16, False)
     assert (unsigned.step("/x"), unsigned.configuration(), unsigned.order()) == ("", {}, None)
     told = json.loads(on_node(unsigned.ordered("gpu001", ECHO, 3)).stdout)
     assert (base64.b64decode(told["result"]), told["message"], told["signature"]) == (b"3\n", "", "")

@@ -39,7 +39,7 @@ from validation.approvals import STATE
 from validation.evidence import Entry, Identity, Record
 from validation.evidence.channels import NAMESPACE as CHALLENGE
 from validation.evidence.record import raw_path
-from validation.evidence.results import NAMESPACE, RUN, message_of, signed_result, why_unsigned
+from validation.evidence.results import NAMESPACE, RUN, Place, message_of, signed_result, why_unsigned
 from validation.evidence.store import Contents, KeyOwner
 from validation.facts.node_results import side_by_side
 from validation.from_raw import Again, Reader, computed
@@ -50,6 +50,7 @@ from validation.verdict import approved
 ITEM = "S034.measured"
 KEYS = frozenset({public_of(HOST_KEY)})
 NONCE = "ab" * 16
+PLACE = Place("lab", STORE)
 OF_RUN = {RUN: {"id": "a-run", "nonce": NONCE}}
 
 
@@ -58,14 +59,22 @@ def said(
     *,
     about: str = "",
     site: str = "lab",
+    store: str = STORE,
     nonce: str = NONCE,
     sha256: str = DIGEST,
     at: Any = NOW,
     key: Ed25519PrivateKey = HOST_KEY,
     namespace: str = NAMESPACE,
 ) -> Identity:
-    message = message_of(site, about or device, "a-run", nonce, at.isoformat(), sha256)
+    message = message_of(Place(site, store), about or device, "a-run", nonce, at.isoformat(), sha256)
     return signed_result(device, message, signature(message, key, namespace))
+
+
+def of_an_earlier_version() -> Identity:
+    """A signature that holds, in the form that named no store."""
+    at = NOW.isoformat()
+    message = f"bringup result 2\nsite lab\ndevice gpu001\nrun a-run\nnonce {NONCE}\nat {at}\nsha256 {DIGEST}\n"
+    return signed_result("gpu001", message, signature(message, HOST_KEY, NAMESPACE))
 
 
 def record(*identities: Identity, **changes: Any) -> Record:
@@ -74,7 +83,7 @@ def record(*identities: Identity, **changes: Any) -> Record:
 
 
 def test_a_nodes_own_signature_on_its_result_counts() -> None:
-    assert why_unsigned(record(said()), "lab", {"gpu001": KEYS}) == ""
+    assert why_unsigned(record(said()), PLACE, {"gpu001": KEYS}) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,6 +93,8 @@ def test_a_nodes_own_signature_on_its_result_counts() -> None:
         ((said("gpu002"),), "did not sign"),
         ((said("gpu001", about="gpu002"),), "signed for gpu002"),
         ((said(site="other"),), "of the site other"),
+        ((said(store="cd" * 16),), "signed for the evidence store cdcdcdcd"),
+        ((of_an_earlier_version(),), "names no evidence store"),
         ((said(nonce="cd" * 16),), "another run (a-run)"),
         ((said(sha256="cd" * 32),), "another result"),
         ((said(key=Ed25519PrivateKey.generate()),), "no pinned host key"),
@@ -99,15 +110,15 @@ def test_a_nodes_own_signature_on_its_result_counts() -> None:
     ],
 )
 def test_what_the_node_did_not_sign_for_itself_counts_for_nothing(identities: tuple[Identity, ...], why: str) -> None:
-    assert why in why_unsigned(record(*identities), "lab", {"gpu001": KEYS})
+    assert why in why_unsigned(record(*identities), PLACE, {"gpu001": KEYS})
 
 
 def test_a_result_without_raw_output_is_not_signed() -> None:
-    assert "another result" in why_unsigned(record(said(), raw_sha256=""), "lab", {"gpu001": KEYS})
+    assert "another result" in why_unsigned(record(said(), raw_sha256=""), PLACE, {"gpu001": KEYS})
 
 
 def test_a_node_without_a_pinned_key_signs_nothing() -> None:
-    assert "no pinned host key" in why_unsigned(record(said()), "lab", {})
+    assert "no pinned host key" in why_unsigned(record(said()), PLACE, {})
 
 
 def with_s034(contents: Contents, *more: Identity, devices: tuple[str, ...] = ("gpu001", "gpu002")) -> Contents:

@@ -32,7 +32,7 @@ def gpus(plan: Plan) -> list[str]:
 
 
 def test_the_nodes_sign_their_part_of_the_collectives(standing: Standing, pinning: Plan) -> None:
-    swept = sweep_collectives(pinning, slurm.connect(pinning))
+    swept = sweep_collectives(pinning, slurm.connect(pinning), "a-store")
     assert swept.error == ""
     assert dict(swept.kept.unsigned) == {}
     assert sorted(swept.kept.signed) == gpus(pinning)
@@ -44,14 +44,14 @@ def test_the_nodes_sign_their_part_of_the_collectives(standing: Standing, pinnin
 
 
 def test_the_nodes_sign_their_part_of_checkpoint_writes(pinning: Plan) -> None:
-    found = checkpoint_writes(pinning, 1 << 20, pinning.site.storage.checkpoint.stall_s)
+    found = checkpoint_writes(pinning, 1 << 20, pinning.site.storage.checkpoint.stall_s, "a-store")
     assert (found.error, dict(found.unsigned)) == ("", {})
     assert sorted(found.signed) == gpus(pinning)
     assert isinstance(computed("S124.measured", pinning.site.name, pinning, found.raw), Again)
 
 
 def test_the_nodes_sign_their_part_of_a_training(pinning: Plan) -> None:
-    recording = training.smoke(pinning, slurm.connect(pinning))
+    recording = training.smoke(pinning, slurm.connect(pinning), "a-store")
     assert (recording.problems, recording.unsigned) == ([], {})
     assert unlike_parts(Recording.from_json(recording.as_json())) == ""
     ran = {node for job in recording.jobs.values() for node in job["nodes"]}

@@ -19,7 +19,7 @@ from validation import gate, plugin
 from validation.check import Outcome, check_of
 from validation.checks import test_storage
 from validation.evidence import Identity
-from validation.evidence.results import NAMESPACE, RUN, message_of, signed_result
+from validation.evidence.results import NAMESPACE, RUN, Place, message_of, signed_result
 from validation.facts.node_results import side_by_side
 from validation.facts.storage_acts import Writes, rates
 from validation.register import Register
@@ -42,11 +42,20 @@ def nodes_of(metal: Metal) -> list[str]:
 
 
 def signed(
-    metal: Metal, node: str, text: str, *, by: str = "", about: str = "", place: str = "", nonce: str = FIRST
+    metal: Metal,
+    node: str,
+    text: str,
+    *,
+    by: str = "",
+    about: str = "",
+    place: str = "",
+    store: str = "",
+    nonce: str = FIRST,
 ) -> Identity:
     digest = hashlib.sha256(text.encode()).hexdigest()
     at = datetime.now(UTC).isoformat()
-    message = message_of(place or metal.plan.site.name, about or node, "storage-1", nonce, at, digest)
+    where = Place(place or metal.plan.site.name, store or metal.store)
+    message = message_of(where, about or node, "storage-1", nonce, at, digest)
     return signed_result(node, message, signature(message, metal.keys[by or node], NAMESPACE))
 
 
@@ -79,6 +88,7 @@ def record(
     monkeypatch.setattr(test_storage, "_copies", lambda plan, facts: 1)
     out = tmp_path / "out"
     collected(site, out, signer, made, approvers, [SERVERS])
+    metal.store = plugin.Session(site, out, signer).store_id
     check = check_of(test_storage.test_checkpoint_writes_reach_the_computed_rate)
     assert check is not None
 
@@ -139,6 +149,10 @@ def another_site(outcome: Outcome, metal: Metal) -> Outcome:
     return with_signatures(outcome, signed(metal, "gpu002", part(0.5), place="other"))
 
 
+def another_store(outcome: Outcome, metal: Metal) -> Outcome:
+    return with_signatures(outcome, signed(metal, "gpu002", part(0.5), store="cd" * 16))
+
+
 def another_run(outcome: Outcome, metal: Metal) -> Outcome:
     return with_signatures(outcome, signed(metal, "gpu002", part(0.5), nonce=SECOND))
 
@@ -155,6 +169,7 @@ def no_run(outcome: Outcome, metal: Metal) -> Outcome:
         (key_of_another, "unproven", "gpu002 did not sign its result with its host key: no pinned host key of gpu002"),
         (part_of_another, "unproven", "gpu002 did not sign its result with its host key: it was signed for gpu001"),
         (another_site, "unproven", "it was signed for gpu002 of the site other"),
+        (another_store, "unproven", "it was signed for the evidence store cdcdcdcd, not for"),
         (another_run, "unproven", "gpu002 did not sign its result with its host key: it was signed for another run"),
         (no_run, "unproven", "it does not say of which run it is"),
     ],

@@ -23,7 +23,7 @@ from network.drivers.errors import DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
 from tests.validation.bench import pinned_to, signature
-from validation.evidence.results import NAMESPACE, message_of
+from validation.evidence.results import NAMESPACE, Place, message_of
 from validation.facts import node_results
 from validation.facts import storage_acts as acts
 from validation.facts.storage import clients
@@ -215,14 +215,14 @@ def test_each_node_signs_the_times_of_its_own_writes(plan, nodes, tmp_path):
         nonce = "0123abcd" * 4
         at = datetime.now(UTC).isoformat()
         digest = hashlib.sha256(result).hexdigest()
-        message = message_of(plan.site.name, node, "storage-0123abcd", nonce, at, digest)
+        message = message_of(Place(plan.site.name, "a-store"), node, "storage-0123abcd", nonce, at, digest)
         return measured(result, message, signature(message, key, NAMESPACE))
 
     signer = {"gpu001": "gpu001", "gpu002": "gpu002", "gpu003": "gpu001"}
     nodes({("measure", node): said(node, keys[by]) for node, by in signer.items()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("secrets.token_hex", lambda count: "0123abcd" * (count // 4))
-        found = acts.checkpoint_writes(pinned, 2**20, 5.0)
+        found = acts.checkpoint_writes(pinned, 2**20, 5.0, "a-store")
     assert (found.error, sorted(found.signed)) == ("", ["gpu001", "gpu002"])
     assert "no pinned host key of gpu003" in found.unsigned["gpu003"]
     assert "no signed result" in found.unsigned["gpu004"]

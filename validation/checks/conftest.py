@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -343,23 +343,23 @@ def run_meanwhile(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def canaries(plan: Plan) -> dict[str, storage_acts.Canary]:
+def canaries(plan: Plan, store_id: str) -> dict[str, storage_acts.Canary]:
     """Per client of the shared file system: its canary, and how it read those of the others."""
-    return storage_acts.canaries(plan)
+    return storage_acts.canaries(plan, store_id)
 
 
 @pytest.fixture(scope="session")
-def separation_probed(plan: Plan) -> separation_acts.Probed:
+def separation_probed(plan: Plan, store_id: str) -> separation_acts.Probed:
     """What every server reached of what the matrix of networks allows and denies."""
-    return separation_acts.probe(plan)
+    return separation_acts.probe(plan, store_id)
 
 
 @pytest.fixture(scope="session")
-def checkpoint_writes(plan: Plan) -> storage_acts.Writes:
+def checkpoint_writes(plan: Plan, store_id: str) -> storage_acts.Writes:
     """Writes of all GPU nodes at once, each within the permitted stall and the time of a login."""
     size_b = int(site_limit(plan.site, "storage_write_b").value)
     budget_s = plan.site.storage.checkpoint.stall_s
-    return storage_acts.checkpoint_writes(plan, size_b, budget_s)
+    return storage_acts.checkpoint_writes(plan, size_b, budget_s, store_id)
 
 
 @dataclass(frozen=True)
@@ -381,13 +381,13 @@ class Sweep:
 
 
 @pytest.fixture(scope="session")
-def collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
+def collectives(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> Sweep:
     """All collectives over all GPU nodes, as one Slurm job."""
-    return sweep_collectives(plan, scheduler)
+    return sweep_collectives(plan, scheduler, store_id)
 
 
-def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
-    """Submit the collectives over all GPU nodes and wait for them."""
+def sweep_collectives(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> Sweep:
+    """Submit the collectives over all GPU nodes and wait for them. store: as for node_results.begin."""
     names = burn_in_runner.gpu_nodes(plan)
     budget_s = plan.site.timeouts.collectives_s
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
@@ -399,7 +399,7 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm) -> Sweep:
     timed, warm_up = sweeps.ROUNDS[workload.computes_on]
     arguments += ["--iterations", str(timed), "--warm-up", str(warm_up)]
     arguments += ["--results", f"{SWEPT}$SLURM_JOB_ID"]
-    run = node_results.begin(plan, "collectives")
+    run = node_results.begin(plan, "collectives", store)
     script = slurm.carried_script(COLLECTIVES, arguments, workload)
     if workload.computes_on == "gpu":
         folder = f"{SWEPT}$SLURM_JOB_ID"
@@ -438,16 +438,20 @@ def ended_badly(job: slurm.Job) -> str:
 
 @pytest.fixture(scope="session")
 def burn_in(
-    plan: Plan, scheduler: slurm.Slurm, out_folder: Path, at_the_end: Callable[[Callable[[], None]], None]
+    plan: Plan,
+    scheduler: slurm.Slurm,
+    out_folder: Path,
+    store_id: str,
+    at_the_end: Callable[[Callable[[], None]], None],
 ) -> burn_in_runner.BurnIn:
     """The burn-in that `bringup validation start` has begun, if there is one and it is over; else load on all GPU nodes at the
     same time, in the site's length."""
     started = burn_in_runner.started_of(out_folder, plan)
     if started is None:
-        return burn_in_runner.run(plan, scheduler)
+        return burn_in_runner.run(plan, scheduler, store_id)
     if left := burn_in_runner.running(scheduler.standing(list(started.jobs.values())), started):
         pytest.skip(f"the burn-in runs on {len(left)} of {len(started.jobs)} nodes: bringup validation status")
-    done = burn_in_runner.collect(plan, scheduler, started)
+    done = burn_in_runner.collect(plan, scheduler, replace(started, store=store_id))
 
     def over() -> None:
         try:
@@ -480,20 +484,20 @@ def fire_drill(drill_begun: Future[telemetry_facts.Drill] | None) -> telemetry_f
 
 
 @pytest.fixture(scope="session")
-def smoke(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
+def smoke(plan: Plan, store_id: str, request: pytest.FixtureRequest) -> training.Recording:
     """The training run on several nodes and on one. Where power may be cut, the runs of the rehearsal, which has both."""
     if plan.site.validation.fault_injection:
         recording: training.Recording = request.getfixturevalue("rehearsal")
         return recording
-    return training.smoke(plan, request.getfixturevalue("scheduler"))
+    return training.smoke(plan, request.getfixturevalue("scheduler"), store_id)
 
 
 @pytest.fixture(scope="session")
-def rehearsal(plan: Plan, request: pytest.FixtureRequest) -> training.Recording:
+def rehearsal(plan: Plan, store_id: str, request: pytest.FixtureRequest) -> training.Recording:
     """The training run that loses a node. Cuts power, so only where the site file allows it."""
     if not plan.site.validation.fault_injection:
         pytest.skip(
             "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
             "allows it with validation: {fault_injection: true} in its site file"
         )
-    return training.rehearse(plan, request.getfixturevalue("scheduler"))
+    return training.rehearse(plan, request.getfixturevalue("scheduler"), store_id)

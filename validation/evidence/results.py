@@ -1,17 +1,18 @@
 """A node's signature on its own part of a load's result, by its SSH host key.
 
-    message = message_of(site, device, run, nonce, at, sha256)      # what the node signs: ssh-keygen -Y sign -n result@bringup
-    why = why_unsigned(record, site, keys, parts)                   # '' or which node did not sign its part, and why
+    message = message_of(place, device, run, nonce, at, sha256)     # what the node signs: ssh-keygen -Y sign -n result@bringup
+    why = why_unsigned(record, place, keys, parts)                  # '' or which node did not sign its part, and why
 
-In: a record, the name of its site, the pinned host keys of each device, the parts of its raw output. The signatures are
-identities of the record on the channel `result-signature`; they count for no other purpose. A message names site, device, run and
-its nonce, time and the SHA-256 of the part. So a node signs for itself alone, no collector can sign in its place, and what was
-signed for one run, or on one site, shows nothing of another.
+In: a record, the site and store that it belongs to, the pinned host keys of each device, the parts of its raw output. The
+signatures are identities of the record on the channel `result-signature`; they count for no other purpose. A message names site,
+store, device, run and its nonce, time and the SHA-256 of the part. So a node signs for itself alone, no collector can sign in its
+place, and what was signed for one run, one evidence store or one site shows nothing of another.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from validation.evidence.mode import PINNED, Identity
 from validation.evidence.record import Record
@@ -47,16 +48,28 @@ MAX_AGE = timedelta(days=7)
 SKEW = timedelta(minutes=5)
 """By how much clocks of node and collector may differ; as in the verdict."""
 
+EARLIER = "bringup result 2\n"
+NAMES_NO_STORE = "it names no evidence store, as an earlier version of Bringup let nodes sign. Fix: run the load again"
+
 Part = tuple[str, str]
 """A device, and the SHA-256 of its part of a result."""
 _MESSAGE = re.compile(
-    r"bringup result 2\nsite ([^\n]*)\ndevice ([^\n]*)\nrun ([^\n]*)\nnonce ([0-9a-f]{32})\nat ([^\n]*)\nsha256 ([0-9a-f]{64})\n"
+    r"bringup result 3\nsite ([^\n]*)\nstore ([^\n]*)\n"
+    r"device ([^\n]*)\nrun ([^\n]*)\nnonce ([0-9a-f]{32})\nat ([^\n]*)\nsha256 ([0-9a-f]{64})\n"
 )
 
 
-def message_of(site: str, device: str, run: str, nonce: str, at: str, sha256: str) -> str:
+class Place(NamedTuple):
+    """Where a result belongs: the name of its site and the id of its evidence store."""
+
+    site: str
+    store: str
+
+
+def message_of(place: Place, device: str, run: str, nonce: str, at: str, sha256: str) -> str:
     """What a node signs."""
-    return f"bringup result 2\nsite {site}\ndevice {device}\nrun {run}\nnonce {nonce}\nat {at}\nsha256 {sha256}\n"
+    belongs = f"site {place.site}\nstore {place.store}\n"
+    return f"bringup result 3\n{belongs}device {device}\nrun {run}\nnonce {nonce}\nat {at}\nsha256 {sha256}\n"
 
 
 def signed_result(device: str, message: str, signature: str) -> Identity:
@@ -81,15 +94,17 @@ def first_uses(records: Iterable[tuple[int, Record]]) -> dict[tuple[str, str, st
 
 
 def faults(
-    said: Identity, *, site: str, device: str, nonce: str, sha256: str, at: datetime, keys: Collection[str]
+    said: Identity, *, place: Place, device: str, nonce: str, sha256: str, at: datetime, keys: Collection[str]
 ) -> str:
     """Why this is not the device's signature on this part of this run, made shortly before ``at``; '' if it is."""
     found = _MESSAGE.fullmatch(said.message)
     if found is None:
-        return "its message is no signed result"
-    named_site, named, run, run_nonce, made, digest = found.groups()
-    if (named_site, named) != (site, device):
-        return f"it was signed for {named} of the site {named_site}, and the result is about {device} of {site}"
+        return NAMES_NO_STORE if said.message.startswith(EARLIER) else "its message is no signed result"
+    site, store, named, run, run_nonce, made, digest = found.groups()
+    if (site, named) != (place.site, device):
+        return f"it was signed for {named} of the site {site}, and the result is about {device} of {place.site}"
+    if store != place.store:
+        return f"it was signed for the evidence store {store[:8]}, not for {place.store[:8]}. Fix: run the load again"
     if run_nonce != nonce:
         return f"it was signed for another run ({run[:60]})"
     if digest != sha256:
@@ -106,7 +121,7 @@ def faults(
 
 
 def why_unsigned(
-    record: Record, site: str, keys: Mapping[str, Collection[str]], parts: Iterable[Part] | None = None
+    record: Record, place: Place, keys: Mapping[str, Collection[str]], parts: Iterable[Part] | None = None
 ) -> str:
     """Which device did not itself sign its part, and why; '' if all did. parts: None for the subject and its raw output."""
     nonce = nonce_of(record)
@@ -115,7 +130,7 @@ def why_unsigned(
         why = [
             faults(
                 one,
-                site=site,
+                place=place,
                 device=device,
                 nonce=nonce,
                 sha256=sha256,

@@ -1,6 +1,6 @@
 """What the ranks of a load kept on their nodes, and each node's signature on its own part of it.
 
-    run = begin(plan, "collectives")                         # a name and a nonce; the nodes sign where the site pins host keys
+    run = begin(plan, "collectives", store)                  # a name and a nonce; the nodes sign where the site pins host keys
     script += run.step("/var/tmp/bringup-x-$SLURM_JOB_ID")   # the last lines of a batch script: each node signs what it kept
     kept = collect(plan, hosts, jobs, folder, out, run)      # parts, errors, signatures that hold, and why others do not
     remove(hosts, jobs, folder, out)
@@ -29,7 +29,7 @@ from network.drivers.errors import DeviceError, Unreachable
 from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
 from validation.evidence.mode import Identity
-from validation.evidence.results import NAMESPACE, RUN, faults, message_of, signed_result
+from validation.evidence.results import NAMESPACE, RUN, Place, faults, message_of, signed_result
 from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts.gather import HOST_KEY
 from validation.host_keys import pinned_host_keys, pins_node_keys
@@ -64,9 +64,9 @@ class KeptRanks(TypedDict):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a load: the nodes sign its name and nonce. signed: whether they are asked to."""
+    """One run of a load: the nodes sign its name, its nonce and where it belongs. signed: whether they are asked to."""
 
-    site: str
+    place: Place
     name: str
     nonce: str
     signed: bool
@@ -79,7 +79,7 @@ class Run:
         """What a node is told to sign (sign_result.py); None for nothing."""
         if not self.signed:
             return None
-        message = message_of(self.site, "DEVICE", self.name, self.nonce, "TIME", "SHA256")
+        message = message_of(self.place, "DEVICE", self.name, self.nonce, "TIME", "SHA256")
         return {"message": message, "namespace": NAMESPACE, "key": HOST_KEY}
 
     def ordered(self, device: str, program: str, request: object) -> dict[str, Any]:
@@ -112,9 +112,10 @@ class Kept:
     unsigned: Mapping[str, str] = field(default_factory=dict)
 
 
-def begin(plan: Plan, what: str) -> Run:
-    """A run that nobody has signed for before."""
-    return Run(plan.site.name, f"{what}-{secrets.token_hex(4)}", secrets.token_hex(16), pins_node_keys(plan))
+def begin(plan: Plan, what: str, store: str) -> Run:
+    """A run that nobody has signed for before. store: id of the evidence store; '': nothing is recorded, and no node signs."""
+    place = Place(plan.site.name, store)
+    return Run(place, f"{what}-{secrets.token_hex(4)}", secrets.token_hex(16), bool(store) and pins_node_keys(plan))
 
 
 def collect(plan: Plan, hosts: Mapping[str, SshHost], jobs: Mapping[str, int], folder: str, out: str, run: Run) -> Kept:
@@ -148,7 +149,7 @@ def judged(
     for node, result in raw.items() if run.signed else ():
         why = faults(
             signatures[node],
-            site=run.site,
+            place=run.place,
             device=node,
             nonce=run.nonce,
             sha256=hashlib.sha256(result).hexdigest(),
@@ -156,7 +157,7 @@ def judged(
             keys=keys.get(node, frozenset()),
         )
         if why:
-            unsigned[node] = f"{why}. Fix: {FIX}"
+            unsigned[node] = why if "Fix:" in why else f"{why}. Fix: {FIX}"
         else:
             signed[node] = signatures[node]
     return signed, unsigned

@@ -197,9 +197,12 @@ def counted(plan: Plan, planned: Mapping[str, Mapping[str, Probe]]) -> dict[str,
     return {"servers": len(planned), "allowed": allowed, "denied": len(flows) - allowed}
 
 
-def probe(plan: Plan) -> Probed:
-    """Every server tries its connections at once and says what answered."""
-    run, planned = node_results.begin(plan, "separation"), probes(plan)
+def probe(plan: Plan, store: str = "") -> Probed:
+    """Every server tries its connections at once and says what answered.
+
+    store: id of the evidence store that they sign for; '': they sign nothing.
+    """
+    run, planned = node_results.begin(plan, "separation", store), probes(plan)
     credentials, ssh_s = node_credentials(plan.site), plan.site.timeouts.ssh_s
 
     def act(name: str) -> Any:

@@ -138,13 +138,13 @@ def read_by(names: Sequence[str], node: str) -> list[str]:
     return [other for other in names if other != node][:: max(1, len(names) // READERS)]
 
 
-def canaries(plan: Plan) -> dict[str, Canary]:
+def canaries(plan: Plan, store: str = "") -> dict[str, Canary]:
     """Every client writes a file that nobody had before, then reads those of the others, and says and signs what it read. Cleaned
-    up after."""
+    up after. store: id of the evidence store that the nodes sign for; '': they sign nothing."""
     names, folder = clients(plan), f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
     if not_made := _not_made(plan, names, folder):
         return dict.fromkeys(names, Canary(not_made))
-    run = node_results.begin(plan, "canaries")
+    run = node_results.begin(plan, "canaries", store)
     asked = {"folder": folder, "nonce": run.nonce}
     written = _on_all(plan, names, WRITE_CANARY, Line, lambda name: {**asked, "name": name})
     there = [name for name in names if not isinstance(written[name], DeviceError)]
@@ -228,10 +228,10 @@ def _phases(node: str, text: str) -> Any:
     return answers.read(_Phases, answers.load(text, source), source)
 
 
-def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
+def checkpoint_writes(plan: Plan, size_b: int, budget_s: float, store: str = "") -> Writes:
     """All GPU nodes write size_b bytes each, first to files of their own, then to a shared one. Cleaned up after.
 
-    budget_s: for each of the two phases, with the wait for the slowest login.
+    budget_s: for each of the two phases, with the wait for the slowest login. store: as for `canaries`.
     """
     names = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
     folder = f"{shared(plan.site, plan.devices).mount_point}/.bringup-{secrets.token_hex(4)}"
@@ -242,7 +242,7 @@ def checkpoint_writes(plan: Plan, size_b: int, budget_s: float) -> Writes:
 
     if not_made := _not_made(plan, names, folder):
         return Writes(error=not_made)
-    run = node_results.begin(plan, "storage")
+    run = node_results.begin(plan, "storage", store)
     program = STORAGE_WRITE.read_text()
     said = _on_all(
         plan,

@@ -1,6 +1,6 @@
 """The burn-in of GPU nodes: one job of the scheduler on each node, whose results stay there until they are collected.
 
-    started = start(plan, scheduler)            # submits and returns
+    started = start(plan, scheduler, store=id)  # submits and returns
     scheduler.standing(list(started.jobs.values()))
     done = collect(plan, scheduler, started)    # BurnIn: the results that each rank kept, joined
 
@@ -26,6 +26,7 @@ from network.drivers import answers
 from network.drivers.answers import Line, Number, Source, Whole
 from network.drivers.errors import DeviceError, UnreadableAnswer
 from validation.check import site_limit
+from validation.evidence.results import Place
 from validation.facts import node_results
 from validation.facts.node_results import Kept, Run
 from validation.host_keys import pins_node_keys
@@ -54,6 +55,7 @@ class _File(TypedDict):
     jobs: dict[Line, Whole]
     run: NotRequired[Line]
     nonce: NotRequired[Line]
+    store: NotRequired[Line]
     reservation: NotRequired[Line]
     drained: NotRequired[dict[Line, Line]]
 
@@ -61,7 +63,8 @@ class _File(TypedDict):
 @dataclass(frozen=True)
 class Started:
     """A burn-in under way: when it began (Unix time), how long each load runs, the job of each node, and for which run the
-    nodes sign: its name and nonce, '' in one that an earlier version started.
+    nodes sign: its name and nonce, '' in one that an earlier version started. store: id of the evidence store that they sign
+    for, '' where nothing is recorded.
 
     drained: nodes that run no other jobs, each with the reason with which it is drained again afterwards. Until then
     `reservation` keeps them free.
@@ -73,12 +76,13 @@ class Started:
     jobs: Mapping[str, int]
     run: str = ""
     nonce: str = ""
+    store: str = ""
     reservation: str = ""
     drained: Mapping[str, str] = field(default_factory=dict)
 
     def run_on(self, plan: Plan) -> Run:
         """The run as nodes of this plan sign it."""
-        return Run(self.site, self.run, self.nonce, pins_node_keys(plan))
+        return Run(Place(self.site, self.store), self.run, self.nonce, bool(self.store) and pins_node_keys(plan))
 
 
 @dataclass(frozen=True)
@@ -129,11 +133,16 @@ def drains(scheduler: slurm.Slurm, nodes: Sequence[str]) -> list[slurm.Drain]:
 
 
 def start(
-    plan: Plan, scheduler: slurm.Slurm, nodes: Sequence[str] | None = None, drained: Sequence[slurm.Drain] = ()
+    plan: Plan,
+    scheduler: slurm.Slurm,
+    nodes: Sequence[str] | None = None,
+    drained: Sequence[slurm.Drain] = (),
+    *,
+    store: str = "",
 ) -> Started:
     """Submit the load of these GPU nodes, all by default, in the site's length. DeviceError where the scheduler does not take it.
 
-    Jobs of `drained` nodes go into a reservation of theirs and wait for `open_up`.
+    Jobs of `drained` nodes go into a reservation of theirs and wait for `open_up`. store: as for node_results.begin.
     """
     duration_s = _duration_s(plan)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
@@ -147,13 +156,13 @@ def start(
         "--results",
         f"{FOLDER}$SLURM_JOB_ID",
     ]
-    run = node_results.begin(plan, "burn-in")
+    run = node_results.begin(plan, "burn-in", store)
     script = slurm.carried_script(PROGRAM, arguments, workload) + run.step(f"{FOLDER}$SLURM_JOB_ID")
     limit_min = max(1, math.ceil((duration_s + 2 * spare_s) / 60))
     options = (*workload.options(1), "--exclusive", "--no-requeue", "--job-name=bringup-burn-in", f"--time={limit_min}")
     again = {drain.node: drain.again for drain in drained}
     open_ = [node for node in (gpu_nodes(plan) if nodes is None else nodes) if node not in again]
-    started = Started(plan.site.name, time.time(), duration_s, {}, run.name, run.nonce)
+    started = Started(plan.site.name, time.time(), duration_s, {}, run.name, run.nonce, store)
     if again:
         if scheduler.reservation(RESERVATION):
             raise NodeNotFree(
@@ -223,10 +232,10 @@ def running(standing: Mapping[int, slurm.Standing], started: Started) -> list[st
     return [node for node, job in started.jobs.items() if job in standing and not standing[job].ended]
 
 
-def run(plan: Plan, scheduler: slurm.Slurm) -> BurnIn:
+def run(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> BurnIn:
     """Start the load of all GPU nodes, wait for its end and collect it. Jobs that outlive their time are cancelled."""
     try:
-        started = start(plan, scheduler)
+        started = start(plan, scheduler, store=store)
     except DeviceError as error:
         return BurnIn({}, {"nodes": {}}, dict.fromkeys(gpu_nodes(plan), str(error)))
     budget_s = _budget_s(plan, started)

@@ -145,7 +145,7 @@ class Watch:
 class Rehearsal:
     """One rehearsal: its folder on the shared storage, its jobs, and what is recorded."""
 
-    def __init__(self, plan: Plan, scheduler: Slurm, nodes: int) -> None:
+    def __init__(self, plan: Plan, scheduler: Slurm, nodes: int, store: str = "") -> None:
         self.plan, self.scheduler, self.nodes = plan, scheduler, nodes
         self.files: SshHost = scheduler.controller
         self.shared = shared(plan.site, plan.devices).mount_point
@@ -156,7 +156,7 @@ class Rehearsal:
         self.recording = Recording(gpu)
         self.workload = workload_of(plan)
         self.started: list[int] = []
-        self.run = node_results.begin(plan, "training")
+        self.run = node_results.begin(plan, "training", store)
 
     # ---- folder ------------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -447,33 +447,34 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def rehearse(plan: Plan, scheduler: Slurm) -> Recording:
-    """Run the whole rehearsal. What a device refuses is in the recording's problems; the power is given back in any case."""
+def rehearse(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
+    """Run the whole rehearsal. What a device refuses is in the recording's problems; the power is given back in any case. store: as
+    for node_results.begin."""
 
     def runs(rehearsal: Rehearsal) -> None:
         if rehearsal.undisturbed():
             rehearsal.interrupted()
 
-    return _recorded(plan, scheduler, runs, spares=1)
+    return _recorded(plan, scheduler, store, runs, spares=1)
 
 
-def smoke(plan: Plan, scheduler: Slurm) -> Recording:
+def smoke(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
     """The runs that disturb nothing: on several nodes, then from the beginning on one. No power is touched."""
 
     def runs(rehearsal: Rehearsal) -> None:
         if rehearsal.undisturbed():
             rehearsal.alone()
 
-    return _recorded(plan, scheduler, runs, spares=0)
+    return _recorded(plan, scheduler, store, runs, spares=0)
 
 
-def _recorded(plan: Plan, scheduler: Slurm, runs: Callable[[Rehearsal], None], spares: int) -> Recording:
+def _recorded(plan: Plan, scheduler: Slurm, store: str, runs: Callable[[Rehearsal], None], spares: int) -> Recording:
     """The recording of `runs`, which needs so many GPU servers beside those of limits.training_nodes."""
     if missing := [key for key in LIMITS if key not in plan.site.limits]:
         keys = ", ".join(f"limits.{key}" for key in missing)
         return Recording([], problems=[f"{plan.site.path}: no {keys}; add each with value, unit and source"])
     wanted = int(site_limit(plan.site, "training_nodes").value)
-    rehearsal = Rehearsal(plan, scheduler, wanted)
+    rehearsal = Rehearsal(plan, scheduler, wanted, store)
     recording = rehearsal.recording
     if wanted + spares > len(recording.gpu_nodes):
         lacks = "no spare is left" if spares else "that is too few"
