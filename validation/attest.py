@@ -26,6 +26,7 @@ from validation import countersignatures, forms
 from validation.approvals import Approved
 from validation.evidence import strict
 from validation.evidence.keys import signer_from
+from validation.evidence.mode import same_person
 from validation.evidence.record import (
     TEST_RESULT,
     Attachment,
@@ -36,7 +37,6 @@ from validation.evidence.record import (
 )
 from validation.evidence.store import LAB_ROLE, Contents, Store, read_envelope, signed, statements_of
 from validation.evidence.trust import Trust, open_store, recorder_of, trust_of
-from validation.freeze import same_person
 from validation.register import Item, PlanView, Register
 
 SHOWN = 400

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from validation.evidence.mode import same_person
 from validation.evidence.record import RESULTS, STATEMENT_TYPE
 from validation.evidence.store import Contents, Entry
 from validation.evidence.strict import Refused, moment, text
-from validation.freeze import same_person
 
 COUNTERSIGNATURE = "urn:bringup:countersignature:v1"
 SKEW = timedelta(minutes=5)
@@ -74,9 +74,10 @@ def counting(own: Stated, entry: Entry, now: datetime) -> frozenset[str]:
     keys: set[str] = set()
     for said in own.get(entry.payload, ()) if entry.payload else ():
         same = (said.item, said.outcome) == (record.item, record.result)
-        if not same or said.line >= entry.line or not said.signers & entry.signers:
+        both = said.signers & entry.signers
+        if not same or said.line >= entry.line or len(both) != 1:  # a name is that of one signer
             continue
         if record.ended - SKEW <= said.at <= now + SKEW and same_person(said.name) not in people:
             people.add(same_person(said.name))
-            keys |= said.signers
-    return frozenset(keys) & entry.signers
+            keys |= both
+    return frozenset(keys)

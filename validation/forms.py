@@ -110,7 +110,7 @@ def hint(name: str, subjects: Sequence[str]) -> str:
 def began(site: Site) -> date | None:
     """The first day of a site: schedule.start_date, else that of its first quote; None where neither is known.
 
-    `bringup attest` asks for it. The gate does not: a date that is set later makes no signed form untrue.
+    `bringup attest` and the gate ask for it. A site that began earlier says so in schedule.start_date.
     """
     return site.schedule.start_date or min((lead.as_of for lead in site.leadtimes.values()), default=None)
 

@@ -6,7 +6,7 @@
 
 A freeze is one statement by each of two approvers about the same digest: `FREEZE` has all that is frozen, `SECOND` the digest
 alone. Both stand in the evidence log, so its order says which freeze is in force. A freeze that comes into force voids all
-halves that were signed before it.
+halves that were signed before it. A half lapses as approvals of go-live do (attest.approval_days).
 
 A record names the freeze and the hashes that it rests on among its inputs: `freeze`, `program.<check file>` (over the file and
 all that it imports) and `program.validation/steps.yaml#<item>`. Its limits are the inputs `limit.<key>`. Its
@@ -19,10 +19,10 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from securesystemslib.signer import CryptoSigner
 
@@ -35,7 +35,7 @@ from network.drivers.errors import one_line, printable
 from validation import device_identity, program
 from validation.device_identity import digests_today
 from validation.evidence import strict
-from validation.evidence.mode import normalised
+from validation.evidence.mode import same_person
 from validation.evidence.record import STATEMENT_TYPE, Record
 from validation.evidence.store import Contents, IntegrityError, Statement, Store
 from validation.evidence.strict import Refused
@@ -117,7 +117,7 @@ class Freezes:
     known: Mapping[str, tuple[int, Frozen]] = field(default_factory=dict)
     current: Frozen | None = None
     by: tuple[tuple[str, datetime], ...] = ()
-    half: "tuple[Frozen, str, frozenset[str]] | None" = None
+    half: "tuple[Frozen, str, frozenset[str], datetime] | None" = None
 
     def why_not(self, record: Record, line: int) -> str | None:
         """Why a record does not count at go-live by the program that made it, whatever it found; None if it does."""
@@ -194,8 +194,11 @@ def item_digest(register: Register, item: Item) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def frozen_today(plan: Plan, register: Register) -> Frozen:
-    """What a freeze of the plan's site would fix now. FreezeError without an accepted state, or for one that cannot be read."""
+def frozen_today(plan: Plan, register: Register, devices: Mapping[str, str] | None = None) -> Frozen:
+    """What a freeze of the plan's site would fix now. FreezeError without an accepted state, or for one that cannot be read.
+
+    devices: what device_identity.digests_of said of the lists that somebody has read already; None: they are read.
+    """
     site = plan.site
     checks = {name: program.part_of(name) for name in (*program.check_files(), GATE)}
     files = {name: digest for part in checks.values() for name, digest in part.files.items()}
@@ -207,7 +210,7 @@ def frozen_today(plan: Plan, register: Register) -> Frozen:
             "items": {item.id: item_digest(register, item) for item in register.items.values()},
             "limits": limits_today(site),
             "catalogue": _catalogue(site),
-            "devices": digests_today(plan),
+            "devices": digests_today(plan) if devices is None else dict(devices),
             "files": files,
             "checks": {name: part.sha256 for name, part in checks.items()},
         },
@@ -348,35 +351,38 @@ def parsed(said: Any) -> Frozen:
 
 @dataclass
 class _Half:
-    """Who has signed a digest since the last freeze came into force: name, keys and moment of each.
+    """Who has signed a digest since the last freeze came into force: name, keys, moment and line of each.
 
-    Of the same keys only two people are kept: one key may sign a hundred thousand names.
+    Of the same keys only two people are kept, the newest signature of each: one key may sign a hundred thousand names.
     """
 
     frozen: Frozen | None = None
     last: tuple[str, frozenset[str], datetime] | None = None
-    _signed: dict[frozenset[str], dict[str, tuple[str, datetime]]] = field(default_factory=dict)
+    _signed: dict[frozenset[str], dict[str, "_Signed"]] = field(default_factory=dict)
 
-    def add(self, name: str, keys: frozenset[str], when: datetime) -> None:
+    def add(self, name: str, keys: frozenset[str], when: datetime, line: int) -> None:
         """One more signature."""
         self.last = name, keys, when
         people = self._signed.setdefault(keys, {})
-        if len(people) < SIGNERS:
-            people.setdefault(same_person(name), (name, when))
+        if len(people) < SIGNERS or same_person(name) in people:
+            people[same_person(name)] = _Signed(name, when, line)
 
-    def signers(self) -> tuple[tuple[str, datetime], ...]:
-        """Two of them with different names and different keys; () if there are no two."""
+    def signers(self, apart: "Callable[[_Signed, _Signed], bool]") -> tuple[tuple[str, datetime], ...]:
+        """Two of them with different names and different keys which are not too far ``apart``; () if there are no two."""
         for (keys, people), (more, others) in itertools.combinations_with_replacement(self._signed.items(), 2):
             if len(keys | more) >= SIGNERS:
                 for (person, one), (other, two) in itertools.product(people.items(), others.items()):
-                    if person != other:
-                        return tuple(sorted((one, two), key=lambda signed: signed[1]))
+                    if person != other and not apart(one, two):
+                        return tuple(sorted(((s.name, s.when) for s in (one, two)), key=lambda signed: signed[1]))
         return ()
 
 
-def same_person(name: str) -> str:
-    """A name for comparing: case, spaces, Unicode form and invisible characters make no other person."""
-    return " ".join(normalised(name).split())
+class _Signed(NamedTuple):
+    """One signature of a half."""
+
+    name: str
+    when: datetime
+    line: int
 
 
 def freezes_of(contents: Contents, trust: Trust) -> Freezes:
@@ -386,6 +392,17 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
 
     ValueError names the line of a statement that is no freeze.
     """
+
+    def apart(one: _Signed, two: _Signed) -> bool:
+        """Whether the earlier of two halves had lapsed: by their dates, or by that of a record between them."""
+        if abs(one.when - two.when) > trust.approvals_last:
+            return True
+        first, last = sorted((one, two), key=lambda signed: signed.line)
+        return any(
+            first.line < entry.line < last.line and entry.record.ended - first.when > trust.approvals_last
+            for entry in contents.entries
+        )
+
     known: dict[str, tuple[int, Frozen]] = {}
     halves: dict[str, _Half] = {}
     current: Frozen | None = None
@@ -399,12 +416,12 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
             continue
         half = halves.setdefault(digest, _Half(known[digest][1] if digest in known else None))
         half.frozen = frozen or half.frozen
-        half.add(name, keys, when)
-        if half.frozen is not None and not half.frozen.program["unclean"] and (found := half.signers()):
+        half.add(name, keys, when, said.line)
+        if half.frozen is not None and not half.frozen.program["unclean"] and (found := half.signers(apart)):
             current, by = half.frozen, found
             known.setdefault(digest, (said.line, half.frozen))
             halves.clear()
-    waiting = [(half.frozen, *half.last[:2]) for half in halves.values() if half.frozen is not None and half.last]
+    waiting = [(half.frozen, *half.last) for half in halves.values() if half.frozen is not None and half.last]
     return Freezes(known, current, by, waiting[-1] if waiting else None)
 
 
@@ -471,12 +488,17 @@ def sign(site: Site, store: Store, now: Frozen, name: str, key: CryptoSigner, at
     found = read_freezes(site, store)
     if found.current is not None and found.current.digest == now.digest:
         raise FreezeError(f"this freeze is in force already, by {signers_shown(found.by)}")
-    if found.half is None or found.half[0].digest != now.digest:
+    lasts = timedelta(days=site.attest.approval_days)
+    lapsed = found.half is not None and abs(at - found.half[3]) > lasts
+    if found.half is None or found.half[0].digest != now.digest or lapsed:
         _enroll(store, key, name)
         store.append_statements([statement(now, name, at)], key)
-        again = f"; the half that {printable(found.half[1])} signed is about something else" if found.half else ""
+        again = ""
+        if found.half:
+            how = f"has lapsed ({lasts.days} days)" if lapsed else "is about something else"
+            again = f"; the half that {printable(found.half[1])} signed on {found.half[3]:%Y-%m-%d} {how}"
         return f"signed by {name}{again}; a second approver signs with: bringup freeze {site.name} --as NAME --key REFERENCE"
-    _, first, keys = found.half
+    _, first, keys, _ = found.half
     if key_id in keys:
         raise FreezeError(
             f"this key has signed it already, as {printable(first)}; a second approver signs with another key"

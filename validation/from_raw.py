@@ -93,8 +93,11 @@ class Reader:
     computed when the first one asks.
     """
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: Plan, folder: Path, assets: pd.DataFrame | None = None) -> None:
+        """assets: the asset list of the plan's site, where somebody has read it."""
         self.plan, self.folder = plan, folder
+        if assets is not None:
+            _guids.keep(plan.site, guid_book(assets))
         self._last: tuple[str, bytes] = ("", b"")
         self._known: dict[tuple[str, str, str], Again | str] = {}
         self._parts: dict[tuple[str, str, str], Sequence[Part] | str] = {}
@@ -198,6 +201,10 @@ class _Once(Generic[Of, Made]):
     def __init__(self, make: Callable[[Of], Made]) -> None:
         self._make = make
         self._last: tuple[Of, Made] | None = None
+
+    def keep(self, of: Of, made: Made) -> None:
+        """What was made of an object already."""
+        self._last = (of, made)
 
     def __call__(self, of: Of) -> Made:
         if self._last is None or self._last[0] is not of:

@@ -8,7 +8,7 @@ import json
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from network.drivers.errors import one_line
 from validation import countersignatures
 from validation import verdict as verdicts
 from validation.approvals import Approved
+from validation.device_identity import digests_of
 from validation.evidence import anchor as anchors
 from validation.evidence import seal, strict
 from validation.evidence.begun import begun_checks
@@ -112,8 +113,7 @@ def run(
     html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
-    told = _write(page, html, data)
-    seal.write(page, site.name, signer, html, told)
+    seal.write(page, site.name, signer, _write(page, html, data))
     if as_json:
         print(json.dumps(data, indent=2))
     else:
@@ -215,8 +215,9 @@ def _judged(
     *,
     rehearsal: bool,
 ) -> Verdict:
-    plan = build(site)
-    today, why = (None, "") if rehearsal else _today(plan)
+    devices = _read_devices(site, evidence)
+    plan = devices.plan
+    today, why = (None, "") if rehearsal else _today(devices)
     verdict = judge(
         load_register(),
         plan,
@@ -224,21 +225,37 @@ def _judged(
         waivers,
         now,
         rehearsal=rehearsal,
-        asset_ids=asset_aliases(load_assets(site), plan.gpus),
+        asset_ids=devices.asset_ids,
         today=today,
-        host_keys=pinned_host_keys(plan),
+        host_keys=devices.host_keys,
         checked=checks_of_items(),
-        from_raw=Reader(plan, evidence),
+        from_raw=devices.raw,
     )
     if why:
         return replace(verdict, word="NO GO-LIVE", exit_code=1, reasons=(why, *verdict.reasons))
     return verdict
 
 
-def _today(plan: Plan) -> tuple[Frozen | None, str]:
+@dataclass(frozen=True)
+class _Devices:
+    """The plan, and which device is which. Read once: what is compared with the freeze is what is judged by."""
+
+    plan: Plan
+    asset_ids: Mapping[str, tuple[str, ...]]
+    host_keys: Mapping[str, frozenset[str]]
+    raw: Reader
+
+
+def _read_devices(site: Site, evidence: Path) -> _Devices:
+    assets = load_assets(site)
+    plan = build(site, assets=assets)
+    return _Devices(plan, asset_aliases(assets, plan.gpus), pinned_host_keys(plan), Reader(plan, evidence, assets))
+
+
+def _today(read: _Devices) -> tuple[Frozen | None, str]:
     """What the work tree has of what a freeze fixes, or why that cannot be said."""
     try:
-        return frozen_today(plan, load_register()), ""
+        return frozen_today(read.plan, load_register(), digests_of(read.asset_ids, read.host_keys)), ""
     except FreezeError as error:
         return None, str(error)
 
@@ -260,16 +277,16 @@ def training_story(verdict: Verdict, contents: Contents, trust: Trust) -> Mappin
 def approved(site: Site, folder: Path, now: datetime) -> Approved:
     """What approvals of go-live that are signed now are about. IntegrityError as in judge_site."""
     contents, waivers = read(site, folder / "evidence")
-    plan = build(site)
+    devices = _read_devices(site, folder / "evidence")
     return verdicts.approved(
         load_register(),
-        plan,
+        devices.plan,
         contents,
         waivers,
         now,
-        asset_ids=asset_aliases(load_assets(site), plan.gpus),
-        host_keys=pinned_host_keys(plan),
-        from_raw=Reader(plan, folder / "evidence"),
+        asset_ids=devices.asset_ids,
+        host_keys=devices.host_keys,
+        from_raw=devices.raw,
     )
 
 
@@ -279,10 +296,10 @@ def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: b
     return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 
-def _write(page: Path, html: str, data: Mapping[str, Any]) -> str:
+def _write(page: Path, html: str, data: Mapping[str, Any]) -> dict[str, str]:
     """Page, and JSON and JUnit XML beside it, each replaced in one step so that no reader sees half of one; the seal goes first.
 
-    Returns the text of the JSON.
+    Returns what was written, by suffix.
     """
     _unless_regular_unlink(page.with_name(f"{page.stem}.seal.json"))
     seal.remove(page)
@@ -291,7 +308,7 @@ def _write(page: Path, html: str, data: Mapping[str, Any]) -> str:
         path = page.with_suffix(suffix)
         _unless_regular_unlink(path)
         write_file(path, text)
-    return texts[".json"]
+    return texts
 
 
 def _unless_regular_unlink(path: Path) -> None:

@@ -28,7 +28,7 @@ from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, RECORDER_ROLE, Trust, recorder_keys, trust_of
-from validation.forms import EMPTY, contradictions, faults, off_plan, rows, unfounded
+from validation.forms import EMPTY, began, contradictions, faults, off_plan, rows, unfounded
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
@@ -954,7 +954,9 @@ def _untrue(bench: _Bench, item: Item, record: Record) -> str | None:
     if _empty(item, record):
         return None
     form = record.form
-    wrong = faults(item, form, (record.subject,)) + contradictions(form, record.result, record.ended)
+    wrong = faults(item, form, (record.subject,), began(bench.plan.site)) + contradictions(
+        form, record.result, record.ended
+    )
     wrong += unfounded(item, form, bench.plan.site)
     return f"the form cannot be true: {'; '.join(wrong)}" if wrong else None
 
@@ -1085,9 +1087,10 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict, failing_since: int
         return found
     if found.status == "fail" and not bench.rehearsal:
         covering = [waiver for waiver in covering if waiver.line > failing_since]
-        if len(signers := approvers(covering, bench.trust, rehearsal=False)) < SIGNERS_OF_FAILED:
+        if (signers := approvers(covering, bench.trust, rehearsal=False)) < SIGNERS_OF_FAILED:
             detail = (
-                f"waived by {len(signers)} of {SIGNERS_OF_FAILED} approvers since it failed in line {failing_since}"
+                f"waived by {signers} of {SIGNERS_OF_FAILED} approvers since it failed in line {failing_since}, each with a key "
+                "and a name (--owner) of their own"
             )
             return replace(found, detail=f"{found.detail} ({detail})")
     first, more = covering[0], "".join(f", and {waiver.owner}" for waiver in covering[1:])
@@ -1105,10 +1108,13 @@ def _reported(bench: _Bench, found: SubjectVerdict, covering: Sequence[Waiver]) 
     for report in {waiver.report for waiver in covering}:
         alike = [waiver for waiver in covering if waiver.report == report]
         expires, owner = min(w.expires for w in alike), alike[0].owner
-        if len(approvers(alike, bench.trust, rehearsal=bench.rehearsal)) >= SIGNERS_OF_REPORT:
+        if approvers(alike, bench.trust, rehearsal=bench.rehearsal) >= SIGNERS_OF_REPORT:
             return SubjectVerdict(found.subject, "external", f"{owner} until {expires:%Y-%m-%d}: {report}")
     if covering:
-        return replace(found, detail=f"{found.detail} (an external report needs {SIGNERS_OF_REPORT} approvers)")
+        lacks = (
+            f"an external report needs {SIGNERS_OF_REPORT} approvers, each with a key and a name (--owner) of their own"
+        )
+        return replace(found, detail=f"{found.detail} ({lacks})")
     return None
 
 

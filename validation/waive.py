@@ -21,6 +21,7 @@ from inventory.findings_registry import current, nearest, registry
 from network.drivers.errors import one_line
 from validation.evidence import strict
 from validation.evidence.begun import digest_of
+from validation.evidence.mode import same_person
 from validation.evidence.record import STATEMENT_TYPE
 from validation.evidence.store import Contents, Statement, Store
 from validation.evidence.strict import moment, text
@@ -325,10 +326,17 @@ def counted(
     return valid, notices
 
 
-def approvers(waivers: Iterable[Waiver], trust: Trust, *, rehearsal: bool) -> frozenset[str]:
-    """The keys of approvers among the signers of waivers; in a rehearsal all signers."""
-    keys = {key for waiver in waivers for key in waiver.signers}
-    return frozenset(key for key in keys if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False))
+def approvers(waivers: Iterable[Waiver], trust: Trust, *, rehearsal: bool) -> int:
+    """How many approvers signed waivers, up to two: people with a key and a name (``owner``) of their own. In a rehearsal every
+    signer is one.
+    """
+    signed = {
+        (key, same_person(waiver.owner))
+        for waiver in waivers
+        for key in waiver.signers
+        if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False)
+    }
+    return min(2, len({key for key, _ in signed}), len({name for _, name in signed}))
 
 
 def unwaived_errors(findings: Iterable[Finding], waivers: Iterable[Waiver], now: datetime) -> list[Finding]:

@@ -114,7 +114,7 @@ def add(verbs: Any) -> None:
         "--verify",
         metavar="FILE",
         type=Path,
-        help="say whether this verdict (page or JSON) is the one that the gate wrote",
+        help="say whether this verdict (page, JSON or JUnit XML) is the one that the gate wrote",
     )
     add_out(gate)
 

@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import threading
@@ -160,7 +161,7 @@ def folder(
 @pytest.fixture
 def plan_of_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge by a small plan: what is attacked here is the log."""
-    monkeypatch.setattr(gate, "build", lambda site: _Small(site))
+    monkeypatch.setattr(gate, "build", lambda site, **_: _Small(site))
     monkeypatch.setattr(gate, "asset_aliases", lambda *_: {})
 
 
@@ -611,7 +612,7 @@ def test_a_report_that_is_no_regular_file_is_replaced(folder: Folder, name: str,
     assert not (folder.out / "reports" / name).is_symlink()
 
 
-@pytest.mark.parametrize("name", ["rehearsal.json", "rehearsal.html", "rehearsal.seal.json"])
+@pytest.mark.parametrize("name", ["rehearsal.json", "rehearsal.html", "rehearsal.junit.xml", "rehearsal.seal.json"])
 def test_an_edited_verdict_is_noticed(folder: Folder, name: str) -> None:
     quiet = Console(file=StringIO())
     assert folder.judge() == 1
@@ -624,10 +625,19 @@ def test_an_edited_verdict_is_noticed(folder: Folder, name: str) -> None:
     assert gate.verify(folder.site, file, console=quiet) == 2
 
 
+def test_the_file_for_a_ci_system_is_verified_by_its_own_name(folder: Folder) -> None:
+    quiet = Console(file=StringIO())
+    assert folder.judge() == 1
+    file = folder.out / "reports" / "rehearsal.junit.xml"
+    assert gate.verify(folder.site, file, console=quiet) == 1
+    file.write_text(re.sub(r"<failure .*?/>", "", file.read_text()))
+    assert gate.verify(folder.site, file, console=quiet) == 2
+
+
 def test_a_verdict_that_a_stranger_seals_is_noticed(folder: Folder) -> None:
     assert folder.judge() == 1
     page = folder.out / "reports" / "rehearsal.html"
-    seal.write(page, "lab", make_key(), page.read_text(), page.with_suffix(".json").read_text())
+    seal.write(page, "lab", make_key(), {suffix: page.with_suffix(suffix).read_text() for suffix in seal.SEALED})
     said = StringIO()
     assert gate.verify(folder.site, page, console=Console(file=said, width=300)) == 2
     assert "does not pin for the role recorder" in said.getvalue()
@@ -830,6 +840,17 @@ def test_the_verdict_says_that_its_anchor_is_new(folder: Folder, where: str) -> 
     """One that is mistyped, or kept on a machine that is made anew, was taken for an anchor at each run."""
     assert folder.judge(anchor=where) == 1
     assert "the anchor was not there and was made now" in folder.said
+    assert folder.judge(anchor=where) == 1
+    assert "the anchor was not there" not in folder.said
+
+
+def test_the_environment_names_no_other_anchor(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git prefers GIT_DIR to the folder that it is told: hooks and CI jobs set it, and so may who starts the gate."""
+    for name in ("anchors", "other"):
+        subprocess.run(["git", "init", "-q", "--bare", tmp_path / f"{name}.git"], check=True, timeout=20)
+    where = f"git:{tmp_path / 'anchors.git'}"
+    assert folder.judge(anchor=where) == 1
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
     assert folder.judge(anchor=where) == 1
     assert "the anchor was not there" not in folder.said
 

@@ -90,7 +90,7 @@ def out(
 ) -> Path:
     """The output folder of a lab with one record in its log, judged by a small plan."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    monkeypatch.setattr(gate, "build", lambda site: _Small(site))
+    monkeypatch.setattr(gate, "build", lambda site, **_: _Small(site))
     monkeypatch.setattr(gate, "asset_aliases", lambda *_: {})
     store = open_store(keyed_lab, tmp_path / "out" / "evidence", plan="ab" * 32)
     store.enroll(signer, "lab", "lab")
@@ -174,12 +174,12 @@ def test_a_sealed_rehearsal_is_no_verdict_on_go_live(keyed_lab: Site, out: Path)
     assert _run(keyed_lab, out)[0] == 1
     reports, quiet = out / "reports", Console(file=StringIO())
     assert gate.verify(keyed_lab, reports / "rehearsal.json", console=quiet) == 1
-    for suffix in ("html", "json", "seal.json"):
+    for suffix in ("html", "json", "junit.xml", "seal.json"):
         (reports / f"rehearsal.{suffix}").rename(reports / f"gate.{suffix}")
     assert gate.verify(keyed_lab, reports / "gate.json", console=quiet) == 2
 
 
-@pytest.mark.parametrize("suffix", ["html", "json"])
+@pytest.mark.parametrize("suffix", ["html", "json", "junit.xml"])
 def test_a_report_that_is_swapped_before_it_is_sealed_is_noticed(
     keyed_lab: Site, out: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
@@ -333,7 +333,7 @@ def test_a_training_story_that_is_none_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = dataclasses.replace(plan_of("lab"), site=keyed_lab)
-    monkeypatch.setattr(gate, "build", lambda site: whole)
+    monkeypatch.setattr(gate, "build", lambda site, **_: whole)
     subject = register.subjects(register.items[gate.STORY_ITEM], whole, lab=True)[0]
     store = open_store(keyed_lab, out / "evidence", plan="ab" * 32)
     said = details(register.items[gate.STORY_ITEM], subject, True, keyed_lab)
@@ -655,7 +655,7 @@ def partly(register: Register) -> Register:
 
 def _accepted(*keys: str, subject: str = "*", report: Report | None = None, line: int = 0) -> list[Waiver]:
     end = NOW + timedelta(days=30)
-    return [Waiver(ITEM, subject, "Jane", end, "why", frozenset({key}), NOW, report, line) for key in keys]
+    return [Waiver(ITEM, subject, key, end, "why", frozenset({key}), NOW, report, line) for key in keys]
 
 
 @pytest.fixture
@@ -815,7 +815,7 @@ def test_a_waiver_that_was_approved_before_it_was_signed_is_not_approved(
     (waiver,) = _accepted(approver_keys[0])
     assert approvals(waivers=(dataclasses.replace(waiver, line=1),), bound_to=(waiver,)).startswith("pass")
     late = dataclasses.replace(waiver, line=7)
-    assert "by Jane was not approved" in approvals(waivers=(late,), bound_to=(waiver,))
+    assert f"by {waiver.owner} was not approved" in approvals(waivers=(late,), bound_to=(waiver,))
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import sys
+from collections import Counter
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from securesystemslib.signer import CryptoSigner
 
 from infra.cli import main
+from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
 from inventory.site import Site
 from tests.plans import plan_of
@@ -26,6 +29,7 @@ from tests.validation.bench import (
     judged_alone,
     make_key,
     proven,
+    statement_of,
 )
 from tests.validation.bench import judged as judged_by_bench
 from validation import freeze, gate, program
@@ -35,6 +39,7 @@ from validation.evidence.store import Contents, Entry, KeyOwner, Statement
 from validation.evidence.strict import canonical
 from validation.evidence.trust import open_store, trust_of
 from validation.freeze import FreezeError, Freezes, Frozen, differences, freezes_of, parsed, sign, unlike
+from validation.host_keys import pinned_host_keys
 from validation.program import State
 from validation.register import Register
 from validation.verdict import SubjectVerdict
@@ -119,6 +124,48 @@ def test_a_half_is_void_once_another_freeze_is_in_force(real_site: Site, content
     found = read(real_site, contents, *old, *halves(FROZEN, *ids, line=2), *late)
     assert found.current is not None
     assert found.current.digest == FROZEN.digest
+
+
+def half(key: str, name: str, line: int, at: datetime, *, first: bool) -> Statement:
+    said = (freeze.statement if first else freeze.second)(FROZEN, name, at)
+    return statement_of(said, frozenset({key}), line)
+
+
+@pytest.mark.parametrize(("days", "holds"), [(14, True), (15, False), (-15, False)])
+def test_a_half_lapses_as_approvals_do(
+    real_site: Site, contents: Contents, ids: list[str], days: int, holds: bool
+) -> None:
+    """attest.approval_days is 14: what Jane signed is not what Joe signs weeks later, whichever way round they date it."""
+    both = (
+        half(ids[0], "Jane", 1, NOW, first=True),
+        half(ids[1], "Joe", 2, NOW + timedelta(days=days), first=False),
+    )
+    assert (read(real_site, contents, *both).current is not None) is holds
+    again = half(ids[0], "Jane", 3, NOW + timedelta(days=days, hours=1), first=True)
+    assert read(real_site, contents, *both, again).current is not None, "signed again, it counts"
+
+
+def test_a_second_half_that_is_dated_back_revives_no_lapsed_one(
+    real_site: Site, contents: Contents, ids: list[str], signer: CryptoSigner, record: Callable[..., Record]
+) -> None:
+    """The log shows by a record between them that three weeks have passed."""
+    first = half(ids[0], "Jane", 1, NOW - timedelta(days=30), first=True)
+    late = half(ids[1], "Joe", 9, NOW - timedelta(days=29), first=False)
+    assert read(real_site, contents, first, late).current is not None
+    one = record(ended=NOW - timedelta(days=9), started=NOW - timedelta(days=9))
+    between = dataclasses.replace(contents, entries=(Entry(one, frozenset({signer.public_key.keyid}), 5, one.mode),))
+    assert read(real_site, between, first, late).current is None
+
+
+def test_the_verb_begins_anew_when_the_first_half_has_lapsed(
+    real_site: Site, log: Store, approvers: tuple[CryptoSigner, CryptoSigner]
+) -> None:
+    one, other = approvers
+    sign(real_site, log, FROZEN, "Jane", one, NOW)
+    said = sign(real_site, log, FROZEN, "Joe", other, NOW + timedelta(days=15))
+    assert f"the half that Jane signed on {NOW:%Y-%m-%d} has lapsed" in said
+    assert freeze.read_freezes(real_site, log).current is None
+    assert "is in force" in sign(real_site, log, FROZEN, "Jane", one, NOW + timedelta(days=16))
 
 
 def test_a_freeze_of_a_dirty_program_is_none(real_site: Site, contents: Contents, ids: list[str]) -> None:
@@ -291,6 +338,32 @@ def test_a_freeze_of_a_site_fixes_its_files_and_the_program(
     (tmp_path / "accepted" / "values.jsonl").symlink_to("/dev/zero")
     with pytest.raises(FreezeError, match="bringup accept"):
         freeze.frozen_today(plan, register)
+
+
+def test_the_gate_judges_by_the_lists_that_it_compared(
+    lab_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever swaps assets.csv or known_hosts between two readings has one compared and the other one judged by."""
+    reads: Counter[str] = Counter()
+
+    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*given: Any) -> Any:
+            reads[name] += 1
+            return real(*given)
+
+        return read
+
+    for real in (load_assets, pinned_host_keys):
+        counted = counting(real.__name__, real)
+        for module in list(sys.modules.values()):
+            if vars(module).get(real.__name__) is real:
+                monkeypatch.setattr(module, real.__name__, counted)
+    monkeypatch.setattr(freeze, "_accepted", lambda site: {"accepted/values.jsonl": "ab" * 32})
+    monkeypatch.setattr(program, "program_state", lambda: State("1", "c0ffee"))
+    verdict = gate.judge_site(lab_site, tmp_path, NOW)
+    assert verdict.reasons[0].startswith("no freeze is in force"), "it was compared"
+    gate.approved(lab_site, tmp_path, NOW)
+    assert reads == {"load_assets": 2, "pinned_host_keys": 2}, "once by each"
 
 
 def test_a_check_rests_on_what_it_imports() -> None:

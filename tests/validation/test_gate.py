@@ -818,15 +818,18 @@ def test_a_failed_item_is_waived_by_two_approvers(
     roles["approver"] = roles["approver"].model_copy(update={"keys": (*roles["approver"].keys, other)})
     site = real_site.model_copy(update={"attest": real_site.attest.model_copy(update={"roles": roles})})
 
-    def judged(*signers: str) -> str:
+    def judged(*signers: tuple[set[str], str]) -> str:
         given = [
-            Waiver("S052.applied", "*", "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW, line=3)
-            for key in signers
+            Waiver("S052.applied", "*", name, NOW + timedelta(days=30), "why", frozenset(keys), NOW, line=3)
+            for keys, name in signers
         ]
         return item_of(judge(register, SmallPlan(site), contents, given, NOW), "S052.applied").status
 
-    assert judged() == judged(one) == judged(one, one) == "fail"
-    assert judged(one, other) == "waived"
+    assert judged() == judged(({one}, "Jane")) == judged(({one}, "Jane"), ({one}, "Joe")) == "fail"
+    assert judged(({one}, "Jane"), ({other}, "Joe")) == "waived"
+    assert judged(({one, other}, "Jane")) == "fail", "the second key says nothing of its own"
+    assert judged(({one}, "Jane"), ({other}, " JANE")) == "fail", "one person with two keys"
+    assert judged(({one, other}, "Jane"), ({one}, "Joe")) == "waived"
 
 
 def test_a_waiver_from_before_a_failure_is_no_second_approver_of_it(
@@ -842,9 +845,12 @@ def test_a_waiver_from_before_a_failure_is_no_second_approver_of_it(
         for line in failed:
             contents = after(contents, "S052.applied", line=line, result="FAILED")
         given = [
-            Waiver("S052.applied", subject, "Jane", NOW + timedelta(days=30), "why", frozenset({key}), NOW, line=line)
-            for key, line in zip(
-                (people[r].public_key.keyid for r in ("approver", "second approver")), waived, strict=True
+            Waiver("S052.applied", subject, r, NOW + timedelta(days=30), "why", frozenset({key}), NOW, line=line)
+            for r, key, line in zip(
+                ("approver", "second approver"),
+                (people[r].public_key.keyid for r in ("approver", "second approver")),
+                waived,
+                strict=True,
             )
         ]
         found = item_of(judge(register, SmallPlan(real_site), contents, given, NOW), "S052.applied")
@@ -884,8 +890,8 @@ REPORT = Report(DIGEST, "Fluke 1625, serial 7", date(2027, 1, 5), 0.8, "ohm", "a
 def reporting(report: Report, *keys: CryptoSigner, item: str = UNCHECKED) -> list[Waiver]:
     end = NOW + timedelta(days=30)
     return [
-        Waiver(item, "*", "Jane", end, "measured by others", frozenset({key.public_key.keyid}), NOW, report)
-        for key in keys
+        Waiver(item, "*", f"the holder of {name}", end, "measured by others", frozenset({name}), NOW, report)
+        for name in (key.public_key.keyid for key in keys)
     ]
 
 

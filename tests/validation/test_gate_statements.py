@@ -30,7 +30,7 @@ from tests.validation.bench import (
 from validation import countersignatures, device_identity, freeze
 from validation.evidence import Contents, Entry, Record, begun
 from validation.evidence.store import KeyOwner, Statement
-from validation.forms import rows
+from validation.forms import began, rows
 from validation.freeze import freezes_of, unlike
 from validation.register import Register
 from validation.verdict import SubjectVerdict
@@ -71,6 +71,19 @@ def test_a_second_signer_who_stated_it_counts(safety: Callable[..., SubjectVerdi
     assert safety().status == "pass"
 
 
+def test_a_form_of_a_day_before_the_site_proves_nothing(real_site: Site, safety: Callable[..., SubjectVerdict]) -> None:
+    """Written by hand: `bringup attest` would not have signed it."""
+    first = began(real_site)
+    assert first is not None
+    early = (first - timedelta(days=1)).isoformat()
+    found = safety(date=early, calibration=early)
+    assert (found.status, f"date {early} lies before the first day of the site, {first}" in found.detail) == (
+        "fail",
+        True,
+    )
+    assert "schedule.start_date" in found.detail
+
+
 def test_a_stranger_takes_no_signers_name(register: Register, real_site: Site, record: MakeRecord) -> None:
     """A statement with the second signer's name by a key that did not sign the attestation."""
     subject = register.subjects(register.items[SAFETY], SmallPlan(real_site))[0]
@@ -79,6 +92,22 @@ def test_a_stranger_takes_no_signers_name(register: Register, real_site: Site, r
     stranger = dataclasses.replace(stated, signers=frozenset({"stranger"}), line=0)
     own = countersignatures.stated(Contents(statements=(stranger, stated)))
     assert countersignatures.counting(own, entry, NOW) == {"second"}
+
+
+def test_one_statement_that_two_keys_sign_states_for_neither(
+    register: Register, real_site: Site, record: MakeRecord
+) -> None:
+    """Whoever gets two keys to sign one envelope has one name for both."""
+    subject = register.subjects(register.items[SAFETY], SmallPlan(real_site))[0]
+    one = record(SAFETY, subject, identities=(), form=form_of(register.items[SAFETY]), inputs={})
+    keys = frozenset({"first", "second", "third"})
+    entry, (stated,) = countersigned(Entry(one, keys, 2, one.mode), "second", line=1)
+    both = dataclasses.replace(stated, signers=frozenset({"second", "third"}))
+    assert countersignatures.counting(countersignatures.stated(Contents(statements=(both,))), entry, NOW) == frozenset()
+    beside = dataclasses.replace(stated, signers=frozenset({"second", "a recorder"}))
+    assert countersignatures.counting(countersignatures.stated(Contents(statements=(beside,))), entry, NOW) == {
+        "second"
+    }
 
 
 CHANGES: Mapping[str, Callable[[Statement], Statement | None]] = {

@@ -184,11 +184,12 @@ class _Git(Place):
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
         repository = self.where.removeprefix("git:")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         who = {f"GIT_{one}_{what}": text for one in ("AUTHOR", "COMMITTER") for what, text in _WHO.items()}
         argv: Sequence[str] = ("git", "-C", repository, *arguments)
         try:
             done = subprocess.run(
-                argv, input=given, capture_output=True, timeout=TIMEOUT_S, check=False, env=os.environ | who
+                argv, input=given, capture_output=True, timeout=TIMEOUT_S, check=False, env=clean | who
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise AnchorError(f"anchor {self.where}: git {arguments[0]}: {error}") from None

@@ -67,6 +67,12 @@ def normalised(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=65536)
+def same_person(name: str) -> str:
+    """A name for comparing: case, spaces, Unicode form and invisible characters make no other person."""
+    return " ".join(normalised(name).split())
+
+
+@functools.lru_cache(maxsize=65536)
 def _shown(letter: str) -> str:
     """One character as markers are searched in it.
 

@@ -1,7 +1,7 @@
-"""The seal of a verdict: a signature of the recorder over its page and its JSON, so that an edited one is noticed.
+"""The seal of a verdict: a signature of the recorder over its files, so that an edited one is noticed.
 
-reports/gate.html, gate.json    the verdict
-reports/gate.seal.json          DSSE envelope over the SHA-256 of both, and their name: a rehearsal is no gate
+reports/gate.html, gate.json, gate.junit.xml    the verdict
+reports/gate.seal.json                          DSSE envelope over the SHA-256 of each, and their name: a rehearsal is no gate
 """
 
 import hashlib
@@ -22,20 +22,26 @@ from validation.evidence.store import read_envelope
 SEAL_TYPE = "application/vnd.bringup.verdict-seal+json"
 
 
+SEALED: Mapping[str, str] = {".html": "html", ".json": "json", ".junit.xml": "junit"}
+"""The files of a verdict by their suffix, and how the seal names each."""
+
+
 class SealError(Exception):
     """A verdict that is not the one that was sealed; the message says why."""
 
 
-def write(page: Path, site: str, signer: CryptoSigner | None, html: str, data: str) -> None:
-    """Seal a page and the JSON beside it, as they were made: what lies there now may be another's. Without a signer no seal."""
+def write(page: Path, site: str, signer: CryptoSigner | None, texts: Mapping[str, str]) -> None:
+    """Seal the files of a verdict, given by suffix as they were made: what lies there now may be another's.
+
+    Without a signer there is no seal.
+    """
     if signer is None:
         return
     said = {
-        "schema_version": 1,
+        "schema_version": 2,
         "site": site,
         "name": page.stem,
-        "html": _sha256(html.encode()),
-        "json": _sha256(data.encode()),
+        **{SEALED[suffix]: _sha256(text.encode()) for suffix, text in texts.items()},
         "key": openssh_line_of(signer.public_key),
     }
     envelope = Envelope(strict.canonical(said), SEAL_TYPE, {})
@@ -50,12 +56,18 @@ def remove(page: Path) -> None:
 
 def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]:
     """The verdict's JSON, if page and JSON are what one of ``recorders`` sealed for this site. SealError says why not."""
+    file = file.with_name(file.name.replace(".junit.xml", ".xml")) if file.name else file
     if not file.stem:
         raise SealError(f"{file}: is no verdict; give reports/gate.html or gate.json")
     folder, seal = file.parent, _path(file)
     try:
         envelope = read_envelope(strict.read(folder, seal.name, strict.MAX_SMALL).removesuffix(b"\n"))
-        said = strict.fields(strict.loads(envelope.payload), "schema_version", "site", "name", "html", "json", "key")
+        said = strict.loads(envelope.payload)
+        if isinstance(said, dict) and said.get("schema_version") == 1:
+            raise SealError(
+                f"{seal}: an earlier version of Bringup made it, without gate.junit.xml; run bringup gate again"
+            )
+        said = strict.fields(said, "schema_version", "site", "name", *SEALED.values(), "key")
         key = load_public(strict.text(said, "key"), seal)
         if key.keyid not in recorders:
             raise SealError(f"{seal}: signed by {key.keyid}, which the site file does not pin for the role recorder")
@@ -66,10 +78,10 @@ def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]
             raise SealError(f"{seal}: is about the site {said['site']!r}, not {site}")
         if said["name"] != file.stem:
             raise SealError(f"{seal}: was signed as {said['name']!r}, not {file.stem}")
-        page, data = file.with_suffix(".html"), file.with_suffix(".json")
-        told = strict.read(folder, data.name, strict.MAX_LINE)  # once: what is hashed is what is told
-        for one, digest in ((page, strict.sha256_of(folder, page.name)), (data, _sha256(told))):
-            if digest != said[one.suffix.removeprefix(".")]:
+        told = strict.read(folder, f"{file.stem}.json", strict.MAX_LINE)  # once: what is hashed is what is told
+        for suffix, name in SEALED.items():
+            one = file.with_suffix(suffix)
+            if said[name] != (_sha256(told) if name == "json" else strict.sha256_of(folder, one.name)):
                 raise SealError(f"{one}: was changed since the gate wrote it; run bringup gate again")
         found: Mapping[str, Any] = json.loads(told)
         return found

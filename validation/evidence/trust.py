@@ -7,7 +7,7 @@ and nowhere else, and there only if it is the one that ``credentials.evidence.ke
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from securesystemslib.signer import CryptoSigner
@@ -29,12 +29,13 @@ class Trust:
     """Roles by key id. ``pinned`` comes from the site file, ``enrolled`` from the evidence folder.
 
     ``lab_keys`` are the only keys whose enrolled role counts in a rehearsal; None: that of every key on file does, for
-    contents that were read without a site file.
+    contents that were read without a site file. ``approvals_last`` is how long approvals of go-live and a half of a freeze do.
     """
 
     pinned: Mapping[str, frozenset[str]]
     enrolled: Mapping[str, str]
     lab_keys: frozenset[str] | None = None
+    approvals_last: timedelta = timedelta.max
     _collected: dict[tuple[frozenset[str], bool, bool], bool] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -102,6 +103,7 @@ def trust_of(site: Site, contents: Contents) -> Trust:
         {key_id: frozenset(roles) for key_id, roles in pinned.items()},
         {key_id: owner.role for key_id, owner in (contents.owners or {}).items()},
         contents.recorders,
+        timedelta(days=site.attest.approval_days),
     )
 
 

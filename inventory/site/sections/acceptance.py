@@ -41,7 +41,10 @@ class Attest(Section):
 
     roles: dict[Slug, AttestRole] = Field(min_length=1, description="Roles by name.")
     approval_days: float = Field(
-        default=14, gt=0, le=366, description="Days after which the approvals of go-live (S195) lapse."
+        default=14,
+        gt=0,
+        le=366,
+        description="Days after which the approvals of go-live (S195) lapse, and the first half of a freeze.",
     )
 
 
