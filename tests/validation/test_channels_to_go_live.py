@@ -84,6 +84,8 @@ class Metal:
         self.without: set[str] = set()
         """Channels that give no answer."""
         self.shut: set[tuple[str, str]] = set()
+        self.tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """What out-of-band switches tell of their MAC tables, by switch and port."""
         self.stuck = False
         """Whether a port that was shut stays so."""
         self.services = {book[name, "bmc"]: Service(self, name) for name in self.servers}
@@ -121,6 +123,8 @@ class Metal:
         name = self.names[host.address]
         if text == GATHER.SIGN and "ssh-signature" not in self.without:
             return Completed(0, signature(stdin.decode(), self.keys[name]), "", 0.1)
+        if text.startswith("bridge -j fdb show brport "):
+            return Completed(0, json.dumps(self.tables.get((name, text.split()[-1]), [])), "", 0.1)
         if text == "sh -s":
             return Completed(0, self.lldp(name), "", 0.1)
         if text.startswith("cat /sys/class/net/"):
@@ -438,6 +442,63 @@ def test_without_one_channel_there_is_no_go_live(
     status, data = judged(site, out)
     assert (status, data["verdict"]) == (1, "NO GO-LIVE")
     assert not metal.off
+
+
+def plugged_in(metal: Metal) -> dict[str, tuple[str, str]]:
+    """The out-of-band switch and port of each PDU."""
+    cables, pdus = metal.plan.cables, set(metal.plan.devices.loc[metal.plan.devices["kind"] == "pdu", "name"])
+    both = cables[["a_device", "b_device", "b_port"]], cables[["b_device", "a_device", "a_port"]]
+    rows = [row for each in both for row in each.itertuples(index=False, name=None)]
+    return {device: (switch, port) for device, switch, port in rows if device in pdus}
+
+
+def test_the_table_of_an_out_of_band_switch_stands_for_the_neighbour_of_a_pdu(
+    site: Site, metal: Metal, collect: Collect, tmp_path: Path
+) -> None:
+    metal.without.add("arp")
+    for pdu, place in plugged_in(metal).items():
+        learned = {
+            "mac": metal.asset(pdu, "mgmt_mac"),
+            "ifname": place[1],
+            "flags": [],
+            "master": "bridge",
+            "state": "",
+        }
+        metal.tables[place] = [{"mac": "02:00:00:00:00:01", "ifname": place[1], "state": "permanent"}, learned]
+    out = tmp_path / "out"
+    collect(site, out)
+    status, data = judged(site, out)
+    assert (status, data["verdict"]) == (0, "GO-LIVE"), [item["detail"] for item in data["items"]]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [],
+        [{"mac": "", "state": ""}],
+        [{"state": ""}],
+        {"mac": "x"},
+        [{"mac": "MAC", "state": "permanent"}],
+        [{"mac": "02:00:00:00:00:01", "state": ""}],
+        [{"mac": "MAC", "state": ""}, *({"mac": f"02:00:00:00:00:0{n}", "state": ""} for n in range(9))],
+    ],
+)
+def test_a_table_without_the_pdu_at_its_port_proves_nothing(metal: Metal, table: Any) -> None:
+    pdu, place = next(iter(plugged_in(metal).items()))
+    mac = metal.asset(pdu, "mgmt_mac")
+    metal.tables[place] = json.loads(json.dumps(table).replace("MAC", mac))
+    seen = GATHER._pdus(metal.plan, GATHER.address_book(metal.plan), metal.assets)
+    target = next(one for one in seen if one.device == pdu)
+    target.read()
+    assert mac not in {one.serial for one in target.seen if one.channel == "fdb"}
+
+
+def test_a_switch_whose_key_is_not_pinned_is_not_asked_for_its_table(metal: Metal, tmp_path: Path) -> None:
+    pdu, place = next(iter(plugged_in(metal).items()))
+    metal.tables[place] = [{"mac": metal.asset(pdu, "mgmt_mac"), "state": ""}]
+    assert GATHER._plugged_into(metal.plan, {pdu}) == {pdu: place}
+    (tmp_path / "known_hosts").write_text(metal.known_hosts(comment="first-use"))
+    assert GATHER._plugged_into(metal.plan, {pdu}) == {}
 
 
 def test_the_serial_of_a_switchs_agent_is_a_channel_beside_its_ssh_key(metal: Metal, site: Site) -> None:

@@ -11,16 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import pandas as pd
+from typing_extensions import TypedDict
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.secrets import SecretError
 from network import discover, roce
 from network.discover import Port
-from network.drivers.answers import Source, reading
+from network.drivers import answers
+from network.drivers.answers import Line, Source, reading
 from network.drivers.credentials import (
     bmc_credentials,
     factory_credentials,
@@ -53,6 +55,7 @@ from validation.evidence.sshsig import MAX_SIGNATURE
 from validation.facts import storage, telemetry
 from validation.facts.answer import UNREADABLE, Answer, Facts
 from validation.facts.shapes import data_of, gpus_of, machine_of
+from validation.host_keys import pinned_host_keys
 
 NODE_FACTS = Path(__file__).with_name("node_facts.py").read_text()
 GPU_FACTS = Path(__file__).with_name("gpu_facts.py").read_text()
@@ -66,6 +69,9 @@ OOB_PROBE_BUDGET_S = 2.0
 OOB_PROBES = 8
 """Devices of each kind that every node tries to reach: enough to notice a missing filter, few enough for 1,000 nodes."""
 
+MOST_AT_PORT = 4
+"""MACs that a port may have learned: one of a device, and some for a device that bridges. A choice of ours."""
+
 WAVES = (("pdus", "bmcs", "agents"), ("switches", "roce_switches", "nodes", "subnets", "telemetry"))
 """Agents with budgets of a few seconds first: the answers of nodes and fabric keep this machine's cores busy."""
 
@@ -75,6 +81,13 @@ HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 SIGN = f'set -- ssh-keygen -Y sign -n {NAMESPACE} -f {HOST_KEY}\n[ "$(id -u)" = 0 ] || set -- sudo -n "$@"\nexec "$@"\n'
 """Sign standard input with the host key. Nothing is written: without a file ssh-keygen prints the signature (ssh-keygen(1))."""
 AddressBook = Mapping[tuple[str, str], str]
+
+
+class _Learned(TypedDict):
+    """A row of `bridge -j fdb show` (bridge(8)); learned ones have the state ''."""
+
+    mac: Line
+    state: NotRequired[Line]
 
 
 @dataclass(frozen=True)
@@ -173,8 +186,11 @@ def asset(assets: pd.DataFrame, device: str, column: str) -> str:
 def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     names = plan.devices.loc[plan.devices["kind"] == "pdu", "name"]
     credentials, budget_s = snmp_credentials(plan.site), plan.site.timeouts.snmp_s
+    plugged = _plugged_into(plan, set(names))
 
     def target(name: str) -> Target:
+        seen: Seen = []
+
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             serial = asset(assets, name, "serial")
             with Pdu(
@@ -187,11 +203,45 @@ def _pdus(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "phases": [dict(phase) for phase in pdu.phases()],
                     "power_w": pdu.power_w(),
                 }
+            if name in plugged:  # after the PDU has answered: a switch forgets a MAC after minutes of silence
+                switch, port = plugged[name]
+                host = SshHost(
+                    switch, _address(book, switch, "oob"), switch_credentials(plan.site), plan.site.timeouts.ssh_s
+                )
+                seen.extend(seen_at_port(host, port, name))
             return data, (Identity(name, "snmp", identity["sys_descr"], identity["serial"]),)
 
-        return Target(name, "snmp", read)
+        return Target(name, "snmp", read, seen)
 
     return [target(name) for name in names]
+
+
+def _plugged_into(plan: Plan, names: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The out-of-band switch and port of each of these devices, where the site pins the switch's host key."""
+    cables, pinned, found = plan.cables[plan.cables["fabric"] == "oob"], pinned_host_keys(plan), {}
+    for near, far in (("a", "b"), ("b", "a")):
+        columns = [f"{near}_device", f"{far}_device", f"{far}_port"]
+        for device, switch, port in cables[columns].itertuples(index=False, name=None):
+            if device in names and pinned.get(switch):
+                found[str(device)] = (str(switch), str(port))
+    return found
+
+
+def seen_at_port(switch: SshHost, port: str, device: str) -> Seen:
+    """The MACs that a switch with Linux (Cumulus, SONiC) and a pinned host key has learned at the port of a device.
+
+    Nothing where it does not tell: then that channel proves nothing. A port with more than `MOST_AT_PORT` leads to no device alone.
+    """
+    try:
+        source = Source(switch.name, "read the MAC table")
+        said = switch.run(["bridge", "-j", "fdb", "show", "brport", port]).out
+        rows = answers.read(list[_Learned], answers.load(said, source), source)
+    except DeviceError:
+        return []
+    macs = sorted({row["mac"] for row in rows if row.get("state") != "permanent"})
+    if len(macs) > MOST_AT_PORT:
+        return []
+    return [Identity(device, "fdb", f"seen at {port}", mac, observer=switch.name, enrolled=PINNED) for mac in macs]
 
 
 def _servers(plan: Plan) -> list[str]:
