@@ -520,7 +520,7 @@ def simulate(
     demo: Demo, bringing: Bringing, name: str, changed: Mapping[int, Mapping[str, int | str]] | None = None
 ) -> None:
     """A node gets its simulated GPUs; `changed`: other values by number."""
-    if bringing.run(name, UNPACK, packed(demo.simulated.files(name, changed))) is None:
+    if bringing.ask(name, UNPACK, packed(demo.simulated.files(name, changed))) is None:
         raise DemoError(
             f"{name}: cannot make /dev/nvidia* and the state of its GPUs. Next: systemd-tmpfiles --create on the node"
         )
@@ -755,7 +755,7 @@ def read_back(demo: Demo, bringing: Bringing, name: str, image: boot.Image) -> N
     last = written(bringing, name)[-1]
     if not last.text.startswith(image.parts["root"].sha256):
         raise DemoError(f"{name}: read back {last.text}, planned {image.parts['root'].sha256}")
-    said = bringing.run(name, "hostname; findmnt -no SOURCE /") or ""
+    said = bringing.ask(name, "hostname; findmnt -no SOURCE /") or ""
     if said.split()[:1] != [name]:
         raise DemoError(f"{name} calls itself {said!r}")
     demo.say(f"{name}: image read back from both drives, root on {said.split()[-1]}")

@@ -28,6 +28,8 @@ from network.drivers.parallel import at_once
 
 POLL_S = 2.0
 LOGIN_S = 30.0
+ANSWER_S = 180.0
+"""For a node that was logged in to before: six logins, each of which takes its whole time."""
 Say = Callable[[str], None]
 Watch = Callable[[str, Life], None]
 
@@ -175,6 +177,15 @@ class Bringing:
         except subprocess.TimeoutExpired:
             return None
         return done.stdout if done.returncode == 0 else None
+
+    def ask(self, name: str, command: str, given: str = "") -> str | None:
+        """run(), again until the node answers within ANSWER_S: right after a start, on a busy machine, one login may take too long.
+        The command may run more than once.
+        """
+        deadline = time.monotonic() + ANSWER_S
+        while (said := self.run(name, command, given)) is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return said
 
     def told(self, name: str) -> Told:
         """What a node says of its image and its drives. Unreachable before its console has shown its key, or without an answer."""

@@ -5,6 +5,7 @@ import itertools
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -369,3 +370,15 @@ def test_what_the_machine_lacks_ends_the_demo_before_it_begins(monkeypatch, caps
     monkeypatch.setattr(demo, "claimed", lambda *arguments, **more: pytest.fail("begun"))
     assert demo.main([]) == 2
     assert capsys.readouterr().err == "no tun\nno memory\n"
+
+
+@pytest.mark.parametrize(("silent", "said"), [(0, "gpu001"), (2, "gpu001"), (1000, None)])
+def test_a_node_that_is_slow_to_log_in_is_asked_again_within_the_budget(
+    bringing, monkeypatch: pytest.MonkeyPatch, silent: int, said: str | None
+) -> None:
+    one, _, _ = bringing(good)
+    answers = itertools.chain(itertools.repeat(None, silent), itertools.repeat("gpu001"))
+    monkeypatch.setattr(one, "run", lambda name, command, given: next(answers))
+    clock = itertools.count(0.0, run.LOGIN_S)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert one.ask("gpu001", "hostname") == said
