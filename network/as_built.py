@@ -22,6 +22,34 @@ def differences(cables: pd.DataFrame, built: pd.DataFrame) -> list[Finding]:
     return [one for cable, row in built[columns].to_dict("index").items() for one in _of(str(cable), row, planned)]
 
 
+def as_installed(cables: pd.DataFrame, built: pd.DataFrame) -> pd.DataFrame:
+    """The plan's cables with the ends that `built` records. ValueError for a cable that the plan does not have, and for a port that
+    has two cables then: the other one is not recorded where it is.
+    """
+    made = cables.copy()
+    unknown = built.index.difference(pd.Index(cables["cable_id"]))
+    if len(unknown):
+        raise ValueError(f"{unknown[0]} is no cable of the plan: remove its line, or plan it")
+    at = pd.Index(made["cable_id"]).get_indexer(built.index)
+    for column in ("a_device", "a_port", "b_device", "b_port"):
+        made.iloc[at, made.columns.get_loc(column)] = built[column].to_numpy()
+    ends = pd.concat([made[f"{end}_device"] + ":" + made[f"{end}_port"] for end in "ab"])
+    twice = ends[ends.duplicated()]
+    if len(twice):
+        both = made["cable_id"].reindex(ends.index[ends == twice.iloc[0]])
+        raise ValueError(f"{twice.iloc[0]} would have two cables, {' and '.join(both)}: record both where they are")
+    return made
+
+
+def unlike(cables: pd.DataFrame, other: pd.DataFrame) -> list[str]:
+    """Cables of the first frame that the second does not have between these ends, as 'A:PORT -- B:PORT'."""
+    columns = ["a_device", "a_port", "b_device", "b_port"]
+    there = {frozenset(_ends(row)) for row in other[columns].to_dict("records")}
+    return [
+        " -- ".join(ends) for row in cables[columns].to_dict("records") if frozenset(ends := _ends(row)) not in there
+    ]
+
+
 def _of(cable: str, row: dict[Any, Any], planned: dict[Any, dict[Any, Any]]) -> Iterator[Finding]:
     ends = _ends(row)
     if cable not in planned:

@@ -4,6 +4,8 @@ Each kind of difference is reported once, with the device and the ports that a t
 
     TOPOLOGY-SWAPPED   two cables or more are exchanged; names the fewest exchanges of plugs that put them right
     TOPOLOGY-PLACES    devices that stand in the place of others: all their cables are exchanged
+    TOPOLOGY-SHIFTED   plugs of one device that are all as many ports further than planned
+    TOPOLOGY-CUT-OFF   switches that are alive and have no path to the rest of the fabric: none of the cables between has a link
     TOPOLOGY-EXTRA     a cable that the plan does not have, or one end of a planned cable at another port
     TOPOLOGY-FOREIGN   a device that the plan does not have, at a port that is planned or free
     TOPOLOGY-PARALLEL  links between the same two switches that are exchanged among each other, for information
@@ -24,11 +26,12 @@ Each kind of difference is reported once, with the device and the ports that a t
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from inventory.findings import Finding, finding, remedy
-from network import moves
+from network import graph, moves
 from network.discover import Port
 from network.drivers.errors import same_identifier
 from network.drivers.pdu import Outlet
@@ -78,6 +81,7 @@ def topology(
     touched = {end for edge in moved for end in edge}
     known = {*planned_devices, *(_device(end) for end in (*planned, *elsewhere))}
     trunk = {end for cable in _ends(cables[cables["stage"].isin(TRUNKS)]) for end in cable}
+    ports = moves.in_order([*planned, *(end for edge in seen for end in edge)]) if wrong - moved else {}
     for fault in moves.faults(planned, wrong - moved):
         unplanned = len(fault.seen) == 1 and not set(fault.seen[0]) <= set(planned)
         if unplanned or not fault.exchanges or {_device(end) for end in fault.ends} & unjudged:
@@ -89,13 +93,23 @@ def topology(
         elif fault.ends <= trunk and _parallel_only(fault):
             found.append(_parallel(fault))
             touched |= fault.ends
+        elif shift := moves.shift(fault, planned, ports):
+            found.append(_shifted(fault, shift, rail_of))
+            touched |= fault.ends
         else:
             found.append(_swapped(fault, rail_of))
             touched |= fault.ends
-    for cable in sorted({moves.edge(a, b) for a, b in planned.items()} - seen):
-        if set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered):
-            continue
-        found.append(_link_down(cable) if set(cable) & down else _missing(cable))
+    unseen = [
+        cable
+        for cable in sorted({moves.edge(a, b) for a, b in planned.items()} - seen)
+        if not (set(cable) & touched or _devices(cable) & unjudged or not _devices(cable) & set(answered))
+    ]
+    switches = {*cables.loc[cables["fabric"] == fabric, "b_device"], *(_device(end) for end in trunk)}
+    explained: set[Edge] = set()
+    for part, between in _cut_off(planned, seen, unseen, switches):
+        found.append(_part_cut_off(part, between))
+        explained |= set(between)
+    found += [_link_down(cable) if set(cable) & down else _missing(cable) for cable in unseen if cable not in explained]
     return found
 
 
@@ -273,11 +287,75 @@ def _in_places_of_others(places: Mapping[str, str]) -> list[Finding]:
             device = places[device]
         if group:
             words = {"places": ", ".join(f"{one} stands in the place of {places[one]}" for one in group)}
-            found.append(finding("TOPOLOGY-PLACES", group[0], words=words, remedies=[remedy(fix="places")]))
+            fixes = [remedy(fix="places"), remedy(fix="as-built")]
+            found.append(finding("TOPOLOGY-PLACES", group[0], words=words, remedies=fixes))
     return found
 
 
+def _cut_off(
+    planned: Mapping[End, End], seen: Collection[Edge], unseen: Sequence[Edge], switches: Collection[str]
+) -> list[tuple[list[str], list[Edge]]]:
+    """(switches, the cables without a link to the rest) of each part of the fabric that is alive and has no path to the rest.
+
+    Without a path are parts that no seen cable joins to the largest one, though the plan does. Servers join no switches. A
+    single cable that cuts off a part is a cable of its own.
+    """
+    if len(unseen) < 2:
+        return []
+
+    def node(end: End) -> str:
+        return _device(end) if _device(end) in switches else end
+
+    wanted = graph.joined((node(a), node(b)) for a, b in planned.items())
+    there = graph.joined((node(a), node(b)) for a, b in seen)
+    parts: dict[int, list[str]] = {}
+    for name, part in there.items():
+        parts.setdefault(part, []).append(name)
+    size = {part: (sum(name in switches for name in names), len(names), -part) for part, names in parts.items()}
+    largest: dict[int, tuple[int, int, int]] = {}
+    for name, part in there.items():
+        if name in wanted:
+            largest[wanted[name]] = max(largest.get(wanted[name], size[part]), size[part])
+    main = {-negative for _, _, negative in largest.values()}
+    between: dict[int, list[Edge]] = {}
+    for cable in unseen:
+        ends = [there[node(end)] for end in cable if node(end) in switches and node(end) in there]
+        apart = {part for part in ends if part not in main}
+        if len(ends) == 2 and ends[0] != ends[1] and apart:
+            between.setdefault(min(apart, key=size.__getitem__), []).append(cable)
+    return [
+        (sorted(name for name in parts[part] if name in switches), cut)
+        for part, cut in sorted(between.items())
+        if len(cut) > 1
+    ]
+
+
+def _part_cut_off(part: Sequence[str], between: Sequence[Edge]) -> Finding:
+    others = sorted({device for cable in between for device in _devices(cable)} - set(part))
+    return finding(
+        "TOPOLOGY-CUT-OFF",
+        part[0],
+        case="switch" if len(part) == 1 else "part",
+        ports=tuple(end for cable in between for end in cable),
+        words={"part": ", ".join(part), "others": ", ".join(others), "seen": _cables(between)},
+        remedies=[remedy(fix="bundle")],
+        cables=len(between),
+    )
+
+
+def _shifted(fault: moves.Fault, shift: moves.Shift, rail_of: Callable[[End], int]) -> Finding:
+    """TOPOLOGY-SHIFTED, with the plugs in the order in which each finds its port free, or only the one that went around in it."""
+    fault = moves.carried(fault, (moves.Exchange(*plug) for plug in shift.plugs[: len(fault.exchanges)]))
+    further = f"{abs(shift.by)} port{'s' * (abs(shift.by) > 1)} {'further' if shift.by > 0 else 'back'}"
+    return _exchanged("TOPOLOGY-SHIFTED", fault, rail_of, device=shift.device, further=further, plugs=len(shift.plugs))
+
+
 def _swapped(fault: moves.Fault, rail_of: Callable[[End], int]) -> Finding:
+    return _exchanged("TOPOLOGY-SWAPPED", fault, rail_of)
+
+
+def _exchanged(id_: str, fault: moves.Fault, rail_of: Callable[[End], int], **more: Any) -> Finding:
+    """A finding about cables that exchanges of plugs put right; `more` are its words and numbers."""
     pairs = [(exchange.one, exchange.two) for exchange in fault.exchanges]
     named = [end for pair in pairs for end in pair]
     rest = tuple(sorted(fault.ends - set(named)))
@@ -290,14 +368,15 @@ def _swapped(fault: moves.Fault, rail_of: Callable[[End], int]) -> Finding:
         "missing": _cables([fault.missing] if fault.missing else []),
         "left": _cables([fault.left] if fault.left else []),
         "steps": ", then ".join(f"at {one} and {two}" for one, two in pairs),
+        **more,
     }
     return finding(
-        "TOPOLOGY-SWAPPED",
+        id_,
         _device(named[0]),
         case=("mixed-rails" if len(rails) > 1 else "planned-rails") + after,
         ports=(*named, *rest),
         words=words,
-        remedies=[remedy(fix=f"swap{after}")],
+        remedies=[remedy(fix=f"swap{after}"), *([] if len(rails) > 1 else [remedy(fix="as-built")])],
         exchanges=len(pairs),
     )
 

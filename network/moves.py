@@ -10,9 +10,10 @@ k - 1 exchanges and no fewer (the argument by which n - c transpositions sort a 
 at ports without light or outside the plan: it takes one exchange for each planned cable, less one where no cable is left for it.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 End = str
 """One end of a cable as 'device:port'."""
@@ -141,11 +142,81 @@ def _exchanges(wanted: Iterable[Edge], there: dict[End, End], cost: Cost) -> Ite
         if not options:
             return
         _, (one, two) = min(options)
-        at_one, at_two = there.pop(one, None), there.pop(two, None)
-        for end, far in ((one, at_two), (two, at_one)):
-            if far is not None:
-                there[end], there[far] = far, end
+        _exchange(there, one, two)
         yield Exchange(one, two)
+
+
+def carried(fault: Fault, exchanges: Iterable[Exchange]) -> Fault:
+    """The fault with these exchanges in place of its own, and what is missing or left over after them; itself where they leave more
+    wrong, or are more.
+    """
+    exchanges = tuple(exchanges)
+    there = {end: far for a, b in fault.seen for end, far in ((a, b), (b, a))}
+    for exchange in exchanges:
+        _exchange(there, exchange.one, exchange.two)
+    now = {edge(a, b) for a, b in there.items()}
+    missing = [cable for cable in fault.planned if cable not in now]
+    left = sorted(now - set(fault.planned))
+    if max(len(missing), len(left)) > 1 or len(exchanges) > len(fault.exchanges):
+        return fault
+    return replace(fault, exchanges=exchanges, missing=missing[0] if missing else None, left=left[0] if left else None)
+
+
+def _exchange(there: dict[End, End], one: End, two: End) -> None:
+    """The plugs at two ends change places in `there`."""
+    at_one, at_two = there.pop(one, None), there.pop(two, None)
+    for end, far in ((one, at_two), (two, at_one)):
+        if far is not None:
+            there[end], there[far] = far, end
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Plugs at one device that are all so many ports further than planned.
+
+    ``device``  where; ``by``  ports, in the order of `ports_in_order`, negative for back
+    ``plugs``   (the planned end, the end at which it is) of each, in the order in which they are carried back
+    """
+
+    device: str
+    by: int
+    plugs: tuple[Edge, ...]
+
+
+LEAST_SHIFTED = 3
+"""Plugs that make a shift: two that are one port further are as well a swap and its neighbour."""
+
+
+def shift(fault: Fault, planned: Mapping[End, End], ports: Mapping[str, Mapping[End, int]]) -> Shift | None:
+    """The shift that a fault is: all its seen cables, but one at most, are at one device and as many ports from where they belong.
+
+    ports: {device: {end: its number in order}}. The cable that is no part of it went around: from the last port to the first.
+    """
+    moved: dict[tuple[str, int], list[Edge]] = defaultdict(list)
+    for a, b in fault.seen:
+        for at, far in ((a, b), (b, a)):
+            order, wanted = ports.get(device(at), {}), planned.get(far, "")
+            if at in order and wanted in order:
+                moved[device(at), order[at] - order[wanted]].append((wanted, at))
+    for (where, by), plugs in sorted(moved.items(), key=lambda item: (-len(item[1]), item[0])):
+        if len(plugs) < max(LEAST_SHIFTED, len(fault.seen) - 1):
+            return None
+        order = ports[where]
+        return Shift(where, by, tuple(sorted(plugs, key=lambda plug: order[plug[0]], reverse=by < 0)))
+    return None
+
+
+def in_order(ends: Iterable[End]) -> dict[str, dict[End, int]]:
+    """{device: {end: its number}}, ports in the order of the numbers in their names: swp2 before swp10."""
+    by_device: dict[str, list[End]] = defaultdict(list)
+    for end in set(ends):
+        by_device[device(end)].append(end)
+    return {name: {end: n for n, end in enumerate(sorted(own, key=_natural))} for name, own in by_device.items()}
+
+
+def _natural(end: End) -> tuple[tuple[str, int], ...]:
+    """A sorting key in which numbers count as such."""
+    return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", end))
 
 
 def in_places_of_others(planned: Mapping[End, End], seen: Collection[Edge]) -> dict[str, str]:

@@ -218,6 +218,16 @@ def topology(plan: Plan, facts: Facts, dark: Iterable[str] = ()) -> list[Finding
     return compare.topology(plan.cables, answered, max_age_s=limit, dark=set(dark))
 
 
+def observers(plan: Plan, facts: Facts) -> set[str]:
+    """Switches whose cables are compared: those that said what they see, and those of a fabric that was discovered."""
+    switches = {name for name, answer in facts.switches.items() if not answer.error}
+    view = infiniband.joined_view(facts)
+    if view is None:
+        return switches
+    compute = plan.devices.loc[plan.devices["fabric"] == infiniband.FABRIC, "name"]
+    return switches | set(compute)
+
+
 def _no_answer(answer: Answer) -> Finding:
     return compare.no_answer(answer.device, answer.channel, answer.error_kind, answer.error)
 

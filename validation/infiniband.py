@@ -14,6 +14,7 @@ from inventory.findings import Finding
 from network.drivers import answers
 from network.drivers.answers import Line, Source
 from network.infiniband import compare, parse
+from network.infiniband.subnet import manager_port
 from network.infiniband.wire import FABRIC, on_the_wire
 from validation.facts.answer import Answer, Facts
 from validation.facts.shapes import LinkRow, NodeRow
@@ -25,13 +26,13 @@ NOT_DIAGNOSED: Mapping[str, Any] = {"error": "these facts have nothing of ibdiag
 def findings(plan: Plan, guids: Mapping[str, str], facts: Facts, down: Collection[str] = ()) -> list[Finding]:
     """What is wrong with the InfiniBand fabric and its subnet managers. down: devices that are reported elsewhere.
 
-    A manager without power or cut off with its leaf is no finding of its own, nor is a routing engine that gives up
-    because cables are wrong.
+    A manager without power, or cut off by itself or with its leaf, is no finding of its own, nor is a routing engine that gives
+    up because cables are wrong.
     """
     if not facts.subnets:
         return []
     found = topology(plan, guids, facts, down)
-    lost = {*down, *(f.subject for f in found if f.id == "DEVICE-SILENT")}
+    lost = {*down, *(f.subject for f in found if f.id == "DEVICE-SILENT"), *_cut_off(plan, facts, found)}
     found += errors(plan, guids, facts)
     managers = compare.subnet_managers(plan, guids, managers_seen(facts), lost)
     return found + [f for f in managers if f.id != "SUBNET-ROUTING" or not found]
@@ -41,6 +42,39 @@ def best_view(facts: Facts) -> Answer | None:
     """The answer of the host that sees most of the fabric: one that is cut off sees only itself."""
     answers = [answer for answer in facts.subnets.values() if not answer.error]
     return max(answers, key=lambda answer: len(answer.data["nodes"]), default=None)
+
+
+def joined_view(facts: Facts) -> parse.Discovery | None:
+    """What hosts see together: the view of the one that sees most, and the parts that it is cut off from."""
+    best = best_view(facts)
+    if best is None:
+        return None
+    seen = discovered(best)
+    for answer in facts.subnets.values():
+        if answer.error or answer is best:
+            continue
+        part, known = discovered(answer), set(seen.nodes["key"])
+        links = part.links[~part.links["key"].isin(known) & ~part.links["far_key"].isin(known)]
+        nodes = part.nodes[~part.nodes["key"].isin(known)]
+        if len(nodes):
+            seen = parse.Discovery(
+                pd.concat([seen.nodes, nodes], ignore_index=True),
+                pd.concat([seen.links, links], ignore_index=True),
+                {**part.systems, **seen.systems},
+            )
+    return seen
+
+
+def _cut_off(plan: Plan, facts: Facts, found: Collection[Finding]) -> set[str]:
+    """Hosts with subnet managers that see at most a part of the fabric, where a finding about cables says why."""
+    best = best_view(facts)
+    dark = {port for one in found if one.id == "LINK-DOWN" for port in one.ports}
+    hosts = {host for host in facts.subnets if manager_port(plan, host) in dark}
+    if best is not None and any(one.id == "TOPOLOGY-CUT-OFF" for one in found):
+        seen = {row[0] for row in best.data["nodes"]}
+        views = {host: answer for host, answer in facts.subnets.items() if not answer.error}
+        hosts |= {host for host, view in views.items() if seen.isdisjoint(row[0] for row in view.data["nodes"])}
+    return hosts
 
 
 def discovered(answer: Answer) -> parse.Discovery:
@@ -54,8 +88,8 @@ def discovered(answer: Answer) -> parse.Discovery:
 
 def topology(plan: Plan, guids: Mapping[str, str], facts: Facts, dark: Collection[str]) -> list[Finding]:
     """Differences between the planned compute cables and those discovered; none when nobody could look."""
-    view = best_view(facts)
-    return compare.topology(plan, discovered(view), guids, dark) if view else []
+    view = joined_view(facts)
+    return compare.topology(plan, view, guids, dark) if view else []
 
 
 def errors(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:

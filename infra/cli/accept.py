@@ -2,9 +2,12 @@
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import JUDGED_NO, OK, UsageError, add_site, add_verb, planned
+
+if TYPE_CHECKING:
+    from capacity.model import Plan
 
 
 def add(verbs: Any) -> None:
@@ -30,6 +33,11 @@ def add(verbs: Any) -> None:
         metavar="KEY",
         help="take today's value of an accepted key; may be repeated",
     )
+    accept.add_argument(
+        "--as-built",
+        action="store_true",
+        help="take the ends of cables that as_built.csv records in place of the planned ones",
+    )
 
 
 def run_accept(arguments: argparse.Namespace) -> int:
@@ -49,6 +57,8 @@ def run_accept(arguments: argparse.Namespace) -> int:
             changed = ", ".join(".".join(map(str, path)) for path in site.effective.superseded) or "none is"
             raise UsageError(f"--take {unknown[0]}: not an accepted value that is another today ({changed})")
         plan = build(complete(without_accepted(site, [tuple(key.split(".")) for key in arguments.take])))
+    if arguments.as_built:
+        plan = _as_built(arguments, plan)
     against = sorted({one.id for one in plan.findings if one.severity == "error"} - set(arguments.despite))
     if against:
         print(
@@ -59,3 +69,37 @@ def run_accept(arguments: argparse.Namespace) -> int:
     folder = write(site.dir, files)
     print(f"wrote {folder}\naccepted state {json.loads(files[MANIFEST])['hash']}: commit the folder with the site file")
     return OK
+
+
+def _as_built(arguments: argparse.Namespace, plan: "Plan") -> "Plan":
+    """The plan with its cables where as_built.csv records them; UsageError where that cannot be."""
+    import dataclasses
+    import tempfile
+    from importlib.metadata import version
+    from pathlib import Path
+
+    from capacity.accepted import files_of, write
+    from inventory.delivered.as_built import AS_BUILT_FILE, load_as_built
+    from network.as_built import as_installed, unlike
+
+    file = plan.site.dir / AS_BUILT_FILE
+    built = load_as_built(plan.site)
+    if built.empty:
+        raise UsageError(f"--as-built: {file} records no cable")
+    try:
+        installed = as_installed(plan.cables, built)
+    except ValueError as problem:
+        raise UsageError(f"--as-built: {file}: {problem}") from None
+    changed = unlike(installed, plan.cables)
+    if not changed:
+        return plan
+    with tempfile.TemporaryDirectory() as folder:
+        standing = write(Path(folder), files_of(dataclasses.replace(plan, cables=installed), version("bringup")))
+        made = planned(arguments.site, start=standing)
+    if moved := unlike(installed, made.cables):
+        raise UsageError(
+            f"--as-built: {len(moved)} cables cannot stay where they are: {', '.join(moved[:3])}. The plan gives these ports to "
+            "others, as where a server's rail belongs on another leaf: exchange their plugs (bringup compare names them)"
+        )
+    print(f"as built: {len(changed)} cables where {file} records them")
+    return made

@@ -136,6 +136,7 @@ def end_of(day: date) -> datetime:
 
 def run_compare(arguments: argparse.Namespace) -> int:
 
+    from capacity.outputs.documents.progress import in_words, progress
     from capacity.outputs.documents.work import work_list
     from capacity.outputs.tables import csv_text
     from infra import screens
@@ -143,7 +144,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from inventory.delivered.assets import load_assets
     from inventory.paths import var_dir
     from network import as_built
-    from validation.diagnose import diagnose
+    from validation.diagnose import diagnose, observers
     from validation.facts import Facts, gather
 
     if arguments.other or arguments.settings:
@@ -165,14 +166,14 @@ def run_compare(arguments: argparse.Namespace) -> int:
     else:
         screens.show_findings(standard_console(), findings, "that --json prints")
         print(f"Facts: {recorded}")
-        if not installed.empty:
-            print(
-                f"As built: {plan.cables['cable_id'].isin(installed.index).sum()} of {len(plan.cables)} planned cables recorded"
-            )
+        made = progress(plan, findings, installed, observers(plan, facts))
+        progress_file = var_dir(plan.site.name, arguments.out) / "progress.csv"
+        progress_file.parent.mkdir(parents=True, exist_ok=True)
+        progress_file.write_text(csv_text(made))
+        print(f"Cabling: {in_words(made)}, by row, bundle and day: {progress_file}")
         file = var_dir(plan.site.name, arguments.out) / "work-list.csv"
         file.unlink(missing_ok=True)  # that of an earlier comparison
         if not (work := work_list(plan, findings)).empty:
-            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(csv_text(work))
             print(f"Work list, one walk of {work['step'].max()} steps: {file}")
     if facts.unreadable():  # the others are compared all the same

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from network import moves
 from network.moves import Edge, edge, faults, in_places_of_others
 
 ENDS = [f"{side}{number % 3}:{number}" for number in range(7) for side in "ab"]
@@ -113,3 +114,30 @@ def test_a_device_with_all_cables_of_another_stands_in_its_place() -> None:
     assert in_places_of_others(plan, swapped) == {"x": "y", "y": "x"}
     assert in_places_of_others(plan, swapped - {edge("x:2", "t:2")}) == {"y": "x"}
     assert in_places_of_others(plan, {edge("x:2", "s:2"), edge("x:1", "t:2")}) == {}
+
+
+def test_two_plugs_one_port_further_are_no_shift() -> None:
+    planned = {f"h{n}:e": f"l:p{n}" for n in (1, 2)}
+    planned |= {far: end for end, far in planned.items()}
+    (fault,) = moves.faults(planned, {("h1:e", "l:p2"), ("h2:e", "l:p3")})
+    assert moves.shift(fault, planned, moves.in_order([*planned, "l:p3"])) is None
+
+
+@pytest.mark.parametrize("by", [1, 2, -1])
+def test_plugs_of_a_shift_are_carried_back_each_to_a_free_port(by: int) -> None:
+    ports = range(9, 15)
+    planned = {f"h{n}:e": f"l:p{n}" for n in ports}
+    planned |= {far: end for end, far in planned.items()}
+    wrong = {edge(f"h{n}:e", f"l:p{n + by}") for n in ports}
+    there = {f"l:p{n + by}" for n in ports}
+    order = moves.in_order([*planned, *there])
+    for fault in moves.faults(planned, wrong):
+        shift = moves.shift(fault, planned, order)
+        if abs(by) == 1:
+            assert shift is not None
+            assert (shift.device, shift.by, len(shift.plugs)) == ("l", by, len(ports))
+        for wanted, at in shift.plugs if shift else ():
+            assert wanted not in there
+            there = there - {at} | {wanted}
+    if abs(by) == 1:
+        assert there == {f"l:p{n}" for n in ports}

@@ -15,12 +15,15 @@ LOOK = {
     "TOPOLOGY-EXTRA": "this cable is not planned: carry it to where its label says",
     "TOPOLOGY-FOREIGN": "a device that is not planned: read its serial number, and remove it",
     "TOPOLOGY-MISSING": "no neighbour is seen: plug or replace the cable",
+    "TOPOLOGY-CUT-OFF": "no link, as all cables of this bundle: look at what they share, then at both plugs",
     "LINK-DOWN": "no link: look at both plugs and transceivers, clean, replace",
     "LINK-RATE": "slower than planned: look at transceiver and speed settings",
     "LINK-ERRORS": "errors: clean both ends, then replace the cable or transceiver",
     "ADAPTER-EXCHANGED": "another adapter than listed: read its serial number",
 }
 """What to do at each port of a finding that no exchange of plugs resolves."""
+EXCHANGED = ("TOPOLOGY-SWAPPED", "TOPOLOGY-SHIFTED")
+"""Findings that exchanges of plugs resolve, which `ports` lists in pairs."""
 
 
 def work_list(plan: Plan, findings: list[Finding]) -> pd.DataFrame:
@@ -48,7 +51,7 @@ def work_list(plan: Plan, findings: list[Finding]) -> pd.DataFrame:
 
 def _steps(one: Finding) -> list[tuple[str, list[tuple[str, str]], str]]:
     """(finding, [(port, what to do there)], why) of each step of a finding."""
-    if one.id == "TOPOLOGY-SWAPPED":
+    if one.id in EXCHANGED:
         count = int(one.numbers["exchanges"])
         pairs = list(zip(one.ports[0 : 2 * count : 2], one.ports[1 : 2 * count : 2], strict=True))
         return [
@@ -59,6 +62,9 @@ def _steps(one: Finding) -> list[tuple[str, list[tuple[str, str]], str]]:
             )
             for x, y in pairs
         ]
+    if one.id == "TOPOLOGY-CUT-OFF":
+        cables = zip(one.ports[::2], one.ports[1::2], strict=True)
+        return [(one.id, [(port, LOOK[one.id]) for port in cable], one.message) for cable in cables]
     if one.id in LOOK and one.ports:
         return [(one.id, [(port, LOOK[one.id]) for port in one.ports], one.message)]
     return []

@@ -70,3 +70,35 @@ def test_cables_that_are_recorded_otherwise_are_looked_at_at_both_ends() -> None
     assert sorted(work["device"]) == sorted(ends)
     assert set(work["finding"]) == {"AS-BUILT-PART"}
     assert (work["label"] != "").all()
+
+
+def test_lines_are_in_the_order_of_a_walk_every_second_row_backwards() -> None:
+    plan = plan_of("h100-1000-ib")
+    cables = plan.cables[(plan.cables["fabric"] == "inband") & (plan.cables["stage"] == "node-leaf")]
+    rack = plan.placements.set_index("device")["rack"]
+    first = cables[~cables["a_device"].map(rack).duplicated()].sample(frac=1, random_state=1)
+    ends = [(f"{row.a_device}:{row.a_port}", f"{row.b_device}:{row.b_port}") for row in first.itertuples(index=False)]
+    work = work_list(plan, [finding("LINK-DOWN", a, ports=(a, b), words={"cable": f"{a} -- {b}"}) for a, b in ends])
+    racks = plan.racks.set_index("name")
+    walked = [racks.loc[name, ["row", "position"]].tolist() for name in work.groupby("step").first()["rack"]]
+    rows = {row for row, _ in walked}
+    assert len(walked) == len(ends)
+    assert len(rows) > 2
+    assert [row for row, _ in walked] == sorted(row for row, _ in walked)
+    for number in rows:
+        positions = [position for row, position in walked if row == number]
+        assert len(positions) > 1
+        assert positions == sorted(positions, reverse=number % 2 == 1)
+
+
+def test_the_cables_of_a_switch_that_is_cut_off_are_listed_one_by_one() -> None:
+    plan = plan_of("lab")
+    up = plan.cables[(plan.cables["a_device"] == "leaf01") & (plan.cables["stage"] == "leaf-spine")]
+    ends = tuple(
+        f"{d}:{p}" for row in up.itertuples() for d, p in ((row.a_device, row.a_port), (row.b_device, row.b_port))
+    )
+    words = {"others": "spines", "seen": ", ".join(ends), "part": "leaf01"}
+    cut = finding("TOPOLOGY-CUT-OFF", "leaf01", case="switch", ports=ends, words=words, cables=len(up))
+    work = work_list(plan, [cut])
+    assert work["step"].tolist() == [n for n in range(1, len(up) + 1) for _ in "ab"]
+    assert [f"{d}:{p}" for d, p in work[["device", "port"]].to_numpy()] == list(ends)
