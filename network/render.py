@@ -19,6 +19,7 @@ Structured config (what a template may use):
     own         tuple   prefixes of the network that this switch routes (network/separation.py)
     permits     tuple   Rule: what it forwards; it drops all else
     management_port     its port in the management network, which no filter touches
+    drained     bool    in maintenance: other switches take it only where they have no other way
     mtu         int     bytes; what the ports must have (FRR has no line for it: nos/frr/capabilities.yaml)
     bfd_ms      int     between two BFD packets of a session, of which BFD_MISSED may be missed; None: the default of the
                         network OS
@@ -92,6 +93,7 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         "fabric": fabric,
         "hosts": hosts,
         "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
+        "drained": switch in plan.site.inband.maintenance,
         "prefixes_max": PREFIXES_MAX * len(loopback),
         "own": separation.networks(plan.site)[INBAND],
         "permits": separation.permits(plan.site, INBAND),

@@ -187,6 +187,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
             permits=separation.permits(site, "compute"),
+            drained=name in site.fabric.maintenance,
         )
     return made
 

@@ -46,6 +46,7 @@ class SwitchConfig:
     ``bfd_ms``      milliseconds between BFD packets, of which three may be missed; None: no BFD
     ``ecn``         None: no marking
     ``permits``     what servers may send into the fabric; their ports drop all other IPv4 packets
+    ``drained``     in maintenance: other switches take it only where they have no other way
     """
 
     hostname: str
@@ -63,6 +64,7 @@ class SwitchConfig:
     ecn: Ecn | None
     bfd_ms: int | None
     permits: tuple[Rule, ...]
+    drained: bool = False
 
     @property
     def filtered(self) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ class SwitchConfig:
             adaptive=intent.load_balancing == "adaptive",
             permits=frozenset(self.permits if self.filtered else ()),
             filtered=frozenset(self.filtered),
+            drained=self.drained,
         )
 
 
@@ -104,6 +107,7 @@ class Model:
     ``queues``      (priority, egress queue) of all priorities that have another queue than 0
     ``shares``      (egress queue, share in percent); None: served first
     ``lossless``    (port, PFC priority, cable length in metres); None: the system has no line for the length
+    ``drained``     whether its neighbours are asked to go by others
     ``filtered``    ports that take the packets of ``permits`` and drop all other IPv4 packets, to the switch itself too
     """
 
@@ -123,6 +127,7 @@ class Model:
     adaptive: bool
     permits: frozenset[Rule]
     filtered: frozenset[str]
+    drained: bool = False
 
     def without_lengths(self) -> "Model":
         """The same without cable lengths, which not every system is told."""

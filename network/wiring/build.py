@@ -12,7 +12,7 @@ from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
 from network import fabric, optics
-from network.wiring import cabling, compute, lossless, rails, single_failures
+from network.wiring import cabling, compute, lossless, maintenance, rails, single_failures
 from network.wiring.addressing import held_of, site_addresses
 
 
@@ -70,6 +70,7 @@ def build(
     findings += cabling.check_cages(cables, at, table, site.media.reach_table)
     findings += cabling.check_known(cables, at, devices)
     findings += lossless.check(site, tree, cables)
+    findings += maintenance.check(site, devices, cables)
     fitted = optics.fitted(cables, at, media)
     addresses, found = site_addresses(site, catalog, devices, inband, assets, held_addresses)
     compute_addresses, short = rails.addresses(site, catalog, devices, cables, held_of(held_addresses))

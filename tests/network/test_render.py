@@ -64,11 +64,12 @@ def test_every_switch_of_the_lab_renders_to_its_golden_files(plan):
         ("log syslog informational", "log syslog chatty"),
         ("match ip address prefix-list", "match ip addresses prefix-list"),
         ("address-family ipv4 unicast", "address-family ipv5 unicast"),
+        ("bgp graceful-shutdown", "bgp graceful-stop"),
         ("ip route 172.16.0.7/32 172.18.0.1", "ip route 172.16.0.7/40 172.18.0.1"),
     ],
 )
 def test_frrs_own_parser_takes_the_text_and_refuses_one_wrong_value(plan, tmp_path, right, wrong):
-    text = render(plan, "leaf01")
+    text = render_structured({**structured_config(plan, "leaf01"), "drained": True}, "frr")
     assert right in text
     (tmp_path / "new.conf").write_text(text.replace(right, wrong, 1))
     command = ["vtysh", "-C", "-f", str(tmp_path / "new.conf")]

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
@@ -48,6 +48,20 @@ class Lossless(Section):
         description="Milliseconds after which a queue that is paused all the time is taken for stuck (PFC watchdog). "
         "Not confirmed: planning figure of three readings, one every 100 ms.",
     )
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, each once. ValueError for one that is there twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is there twice; name each switch once")
+    return names
+
+
+Maintenance = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")], ...], Field(max_length=1000), AfterValidator(_once)
+]
+"""Names of switches, each once."""
 
 
 class NosImage(Section):
@@ -127,6 +141,12 @@ class Fabric(Section):
         description="RoCE only: how switches choose among equal paths: by a hash of the flow, by load for each flowlet, or by load "
         "for each packet.",
     )
+    maintenance: Maintenance = Field(
+        default=(),
+        exclude_if=_is(()),
+        description="RoCE only: names of compute switches in maintenance. Their configuration asks the others to go by other "
+        "switches (graceful shutdown); the sessions stay up.",
+    )
     lossless: Lossless = Field(
         default=Lossless(),
         exclude_if=_is(Lossless()),
@@ -163,6 +183,12 @@ class Inband(Section):
         description="Rate of one link, gigabits per second."
     )
     mtu: Annotated[int, Field(ge=1280, le=9216)] = Field(description="IP MTU of hosts and links, bytes (S054: 9000).")
+    maintenance: Maintenance = Field(
+        default=(),
+        exclude_if=_is(()),
+        description="Names of in-band switches in maintenance. Their configuration asks the others to go by other switches "
+        "(BGP graceful shutdown); the sessions stay up.",
+    )
     asn_base: Annotated[int, Field(ge=64512, le=4294967294)] = Field(
         description="First private AS number (RFC 6996); spines share it, leaves count up from it."
     )

@@ -272,6 +272,8 @@ def _router(config: SwitchConfig) -> dict[str, Any]:
             },
         },
     }
+    if config.drained:
+        made["bgp"]["graceful-shutdown"] = "enabled"
     if config.bfd_ms is not None:
         timing = {"detect-multiplier": DETECT, "min-rx-interval": config.bfd_ms, "min-tx-interval": config.bfd_ms}
         made["bfd"] = {"state": "enabled", "profile": {PEERS: timing}}
@@ -384,6 +386,7 @@ def _model(settings: dict[str, Any]) -> Model:
     return Model(
         hostname=settings["system"]["hostname"],
         asn=settings["router"]["bgp"]["autonomous-system"],
+        drained=settings["router"]["bgp"].get("graceful-shutdown") == "enabled",
         router_id=settings["router"]["bgp"]["router-id"],
         addresses=frozenset(addresses),
         neighbours=frozenset(bgp["neighbor"]),

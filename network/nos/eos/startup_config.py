@@ -41,6 +41,10 @@ SNMP_USER = _CLI.replace("{line}", "snmp-server user {user} READERS v3 auth sha 
 PASSWORD = _CLI.replace("{line}", "username {user} privilege 15 role network-admin secret 0 $SWITCH_PASSWORD")
 """Command that sets the password which eAPI takes."""
 ROUTES, LINKS, PEERS, QOS = "PLANNED", "CONNECTED", "FABRIC", "LOSSLESS"
+DRAINED = "DRAINED"
+"""Route map of a switch in maintenance, for what it announces."""
+PREPENDED = 3
+"""Times that a switch in maintenance puts its AS number before its paths: one is enough where all other ways are equally long."""
 PRIORITIES = range(8)
 LOOPBACK = "Loopback0"
 
@@ -208,7 +212,26 @@ def _routes(config: SwitchConfig) -> Tree:
         }
         for name in (LINKS, ROUTES)
     ]
-    group: Tree = {"name": PEERS, "route_map_in": ROUTES, "route_map_out": ROUTES}
+    if config.drained:
+        longer = f"as-path prepend {' '.join([str(config.asn)] * PREPENDED)}"
+        maps.append(
+            {
+                "name": DRAINED,
+                "sequence_numbers": [
+                    {
+                        "sequence": 10,
+                        "type": "permit",
+                        "match": [f"ip address prefix-list {ROUTES}"],
+                        "set": [longer],
+                    }
+                ],
+            }
+        )
+    group: Tree = {
+        "name": PEERS,
+        "route_map_in": ROUTES,
+        "route_map_out": DRAINED if config.drained else ROUTES,
+    }
     if config.bfd_ms is not None:
         group["bfd"] = True
     bgp: Tree = {
@@ -233,7 +256,7 @@ def _routes(config: SwitchConfig) -> Tree:
         bgp["aggregate_addresses"] = [{"prefix": config.aggregate, "summary_only": True}]
     made: Tree = {
         "prefix_lists": lists,
-        "route_maps": maps,
+        "route_maps": sorted(maps, key=lambda one: str(one["name"])),
         "peer_filters": [
             {"name": PEERS, "sequence_numbers": [{"sequence": 10, "match": "as-range 1-4294967295 result accept"}]}
         ],
@@ -304,6 +327,7 @@ def _text(tree: Tree) -> Iterator[Iterable[str]]:
             yield [
                 f"route-map {one['name']} {entry['type']} {entry['sequence']}",
                 *(f"   match {match}" for match in entry["match"]),
+                *(f"   set {value}" for value in entry.get("set", [])),
             ]
     for one in tree["peer_filters"]:
         yield [
@@ -460,6 +484,7 @@ def _model(sections: Sections) -> Model:
             name for (name,) in _all(bgp, rf"neighbor interface (\S+) peer-group {PEERS} peer-filter \S+")
         ),
         aggregates=frozenset(prefix for (prefix,) in _all(bgp, r"aggregate-address (\S+) summary-only")),
+        drained=bool(_all(bgp, rf"neighbor {PEERS} route-map {DRAINED} out")) and _prepends(sections),
         mtu=frozenset((name, int(_one(body, r"mtu (\d+)")[0])) for name, body in ports.items()),
         priorities=frozenset((int(dscp), int(to)) for dscps, to in marked for dscp in dscps.split() if int(to)),
         queues=frozenset((p, queue) for p, queue in queue_of.items() if queue),
@@ -471,6 +496,11 @@ def _model(sections: Sections) -> Model:
         permits=permits,
         filtered=frozenset(name for name, body in ports.items() if denies and f"ip access-group {FILTER} in" in body),
     )
+
+
+def _prepends(sections: Sections) -> bool:
+    """Whether the route map of maintenance makes paths longer."""
+    return bool(_all(sections.get(f"route-map {DRAINED} permit 10", []), r"set as-path prepend [\d ]+"))
 
 
 def _read_filter(lines: list[str]) -> tuple[frozenset[Rule], bool]:

@@ -15,6 +15,7 @@ _NETWORK = re.compile(r"^ {2}network (\S{1,64})$", re.M)
 _NEIGHBOUR = re.compile(r"^ neighbor (\S{1,32}) interface peer-group \S{1,32}$", re.M)
 _MOST = re.compile(r"^ {2}maximum-paths ([0-9]{1,4})$", re.M)
 _RELAXED = re.compile(r"^ bgp bestpath as-path multipath-relax$", re.M)
+_DRAINED = re.compile(r"^ bgp graceful-shutdown$", re.M)
 _BFD = re.compile(r"^ neighbor \S{1,32} bfd(?: .*)?$", re.M)
 
 
@@ -30,6 +31,7 @@ class Paths:
     hosts: dict[str, frozenset[str]] = field(default_factory=dict)
     announced: frozenset[str] = frozenset()
     neighbours: frozenset[str] = frozenset()
+    drained: bool = False
 
     def unlike(self, planned: "Paths") -> Iterator[str]:
         """What a switch keeps open otherwise than planned."""
@@ -39,6 +41,9 @@ class Paths:
             yield f"uses {self.most} of {len(planned.neighbours)} equal paths (maximum-paths)"
         if planned.bfd and not self.bfd:
             yield "has no BFD with its neighbours: a dead path is used until BGP's hold time is over"
+        if self.drained != planned.drained:
+            said, wanted = ("is" if one else "is not" for one in (self.drained, planned.drained))
+            yield f"{said} in maintenance (bgp graceful-shutdown), planned: {wanted}"
         for name in sorted(planned.neighbours - self.neighbours):
             yield f"has no BGP neighbour on {name}"
         for loopback, hops in planned.hosts.items():
@@ -64,4 +69,5 @@ def read(text: str) -> Paths:
         hosts={loopback: frozenset(hops) for loopback, hops in hosts.items()},
         announced=frozenset(_NETWORK.findall(text)),
         neighbours=frozenset(_NEIGHBOUR.findall(text)),
+        drained=bool(_DRAINED.search(text)),
     )

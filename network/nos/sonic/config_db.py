@@ -217,6 +217,7 @@ def _bgp(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Table]:
                 "router_id": config.loopback.partition("/")[0],
                 "load_balance_mp_relax": "true",
                 "log_nbr_state_changes": "true",
+                **({"graceful_shutdown": "true"} if config.drained else {}),
             }
         },
         "BGP_GLOBALS_AF": {family: {"max_ebgp_paths": str(max(MAXIMUM_PATHS, len(uplinks)))}},
@@ -431,6 +432,7 @@ def _model(tables: dict[str, Any]) -> Model:
     return Model(
         hostname=device["hostname"],
         asn=int(bgp["local_asn"]),
+        drained=bgp.get("graceful_shutdown") == "true",
         router_id=bgp["router_id"],
         addresses=frozenset(addresses),
         neighbours=frozenset(alias[key.partition("|")[2]] for key in tables["BGP_NEIGHBOR"]),

@@ -37,7 +37,7 @@ def options(config):
     """The same switch with every choice of the intent made otherwise."""
     intent = dataclasses.replace(config.intent, watchdog_ms=450, share_pct=70, priority=4, traffic_class=5, cnp_class=7)
     management = dataclasses.replace(config.management, syslog=("10.72.0.1",))
-    return dataclasses.replace(config, intent=intent, bfd_ms=1000, management=management)
+    return dataclasses.replace(config, intent=intent, bfd_ms=1000, management=management, drained=True)
 
 
 def lines(text: str) -> list[str]:
@@ -64,6 +64,16 @@ def test_every_switch_passes_avds_schema_and_avd_writes_the_same_text(configs):
     for config, (complaints, text) in zip(asked, checked([structured(one) for one in asked]), strict=True):
         assert complaints == []
         assert lines(text) == lines(render(config))
+
+
+def test_a_switch_in_maintenance_announces_longer_paths_to_its_neighbours_alone(configs):
+    config = dataclasses.replace(configs["rol001"], drained=True)
+    text = render(config)
+    assert read(text) == config.model().without_lengths()
+    assert f"   set as-path prepend {' '.join([str(config.asn)] * 3)}\n" in text
+    assert "   neighbor FABRIC route-map PLANNED in\n" in text
+    without = text.replace("   neighbor FABRIC route-map DRAINED out", "   neighbor FABRIC route-map PLANNED out")
+    assert not read(without).drained
 
 
 def test_options_of_the_intent_read_back(configs):
@@ -118,6 +128,7 @@ WRONG = [
     ("router_bfd.interval", "often", "interval"),
     ("router_bfd.multiplier", 51, "multiplier"),
     ("router_bgp.maximum_paths.paths", 601, "paths"),
+    ("route_maps.1.sequence_numbers.0.set", {"as_path": 1}, "set"),
     ("router_bgp.as", {}, "as"),
     ("router_bgp.router_id", [], "router_id"),
     ("router_bgp.peer_groups.0.bfd", "fast", "bfd"),
