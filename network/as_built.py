@@ -32,7 +32,7 @@ def as_installed(cables: pd.DataFrame, built: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(f"{unknown[0]} is no cable of the plan: remove its line, or plan it")
     at = pd.Index(made["cable_id"]).get_indexer(built.index)
     for column in ("a_device", "a_port", "b_device", "b_port"):
-        made.iloc[at, made.columns.get_loc(column)] = built[column].to_numpy()
+        made.loc[made.index[at], column] = built[column].to_numpy()
     ends = pd.concat([made[f"{end}_device"] + ":" + made[f"{end}_port"] for end in "ab"])
     twice = ends[ends.duplicated()]
     if len(twice):

@@ -13,6 +13,7 @@ from inventory.findings import Finding, finding, remedy
 from network import compare
 from network.drivers.errors import LoginNotGiven
 from network.infiniband.subnet import guid_book
+from network.infiniband.wire import FABRIC
 from validation import gpu_health, infiniband, roce_ends, storage
 from validation import scheduler_findings as scheduler
 from validation.check import site_limit
@@ -224,7 +225,7 @@ def observers(plan: Plan, facts: Facts) -> set[str]:
     view = infiniband.joined_view(facts)
     if view is None:
         return switches
-    compute = plan.devices.loc[plan.devices["fabric"] == infiniband.FABRIC, "name"]
+    compute = plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"]
     return switches | set(compute)
 
 

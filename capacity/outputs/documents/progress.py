@@ -55,7 +55,8 @@ def progress(plan: Plan, findings: Iterable[Finding], built: pd.DataFrame, obser
             "not_judged": (~judged).astype(int),
         }
     )
-    pair = racks.where(racks["a"] <= racks["b"], racks[["b", "a"]].to_numpy())
+    in_order = racks["a"] <= racks["b"]
+    pair = {"a": racks["a"].where(in_order, racks["b"]), "b": racks["b"].where(in_order, racks["a"])}
     kinds = {
         "hall": pd.Series(plan.site.name, cables.index),
         "row": "row " + (row + 1).astype("Int64").astype(str).str.zfill(2),
