@@ -10,6 +10,7 @@ A plan with error findings that nobody has waived is refused, in preview and in 
 Stack outputs: plan_hash, findings, devices (management and node addresses), report (path of the plan's page).
 """
 
+import os
 import sys
 import warnings
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site
 from infra.boot.built import IMAGES
+from infra.env import kubernetes_plugin
 from infra.kube.access import ClusterError, connect, version
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.installed import Installations
@@ -70,6 +72,7 @@ def program() -> None:
     if kubeconfig:
         from infra.layers.platform import DefinitionError, Platform  # 0.8 s, which no other site pays
 
+        pulumi.log.info(f"platform: provider is {kubernetes_plugin(os.environ)}")
         try:
             Platform(plan, kubeconfig)
         except DefinitionError as error:

@@ -9,13 +9,16 @@ import importlib.util
 import os
 import secrets
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from infra.toolchain.paths import pulumi_link
-from infra.toolchain.pulumi_cli import installed
+from infra.toolchain.pulumi_cli import Cli, installed
 from inventory.paths import repo_root, var_dir
 
+KUBERNETES_PLUGIN = "pulumi-resource-kubernetes"
+OWN_KUBERNETES = repo_root() / "infra" / "provider" / "kubernetes" / "bin"
 KEEP_WHEN_SET = (
     "PULUMI_BACKEND_URL",
     "PULUMI_CONFIG_PASSPHRASE_FILE",
@@ -77,8 +80,30 @@ def exports(environ: Mapping[str, str]) -> dict[str, str]:
             values[name] = environ[name]
     if environ.get("PULUMI_CONFIG_PASSPHRASE"):
         del values["PULUMI_CONFIG_PASSPHRASE_FILE"]
-    folders = [repo_root() / ".venv" / "bin"] + ([pulumi_link() / "bin"] if cli else [])
+    plugins = Path(environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+    folders = [
+        repo_root() / ".venv" / "bin",
+        *([pulumi_link() / "bin"] if cli else []),
+        *own_kubernetes_plugin(cli, plugins),
+    ]
     return {"PATH": search_path(environ.get("PATH", ""), folders)} | values
+
+
+def own_kubernetes_plugin(cli: Cli | None, plugins: Path) -> list[Path]:
+    """The folder of our own `pulumi-resource-kubernetes`, where Pulumi's is not installed and cannot be downloaded."""
+    if cli is None or cli.origin != "built" or any(plugins.glob(f"{KUBERNETES_PLUGIN.removeprefix('pulumi-')}-v*")):
+        return []
+    return [OWN_KUBERNETES]
+
+
+def kubernetes_plugin(environ: Mapping[str, str]) -> str:
+    """Which provider the engine takes for the types of `pulumi_kubernetes`, in words for the person who runs it."""
+    found = shutil.which(KUBERNETES_PLUGIN, path=environ.get("PATH", ""))
+    if found is None or environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "").lower() in ("1", "true"):
+        return f"Pulumi's own {KUBERNETES_PLUGIN}"
+    if Path(found).parent.resolve() == OWN_KUBERNETES.resolve():
+        return f"Bringup's {KUBERNETES_PLUGIN}, since Pulumi's cannot be downloaded here (docs/kubernetes.md)"
+    return f"{found}, which stands on PATH"
 
 
 def is_own_choice(name: str, environ: Mapping[str, str]) -> bool:

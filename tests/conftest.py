@@ -23,6 +23,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from infra.lab.up import TOOLS
 from infra.toolchain.avd import AVD
+from infra.toolchain.control_plane import programs
 from tests.loadable import stages_kept
 from tests.plans import plans_kept
 from tests.standing import standing
@@ -77,7 +78,18 @@ def soak_obstacle() -> str | None:
     return None if os.environ.get("SOAK_SEED") else "runs in make soak"
 
 
-OBSTACLES: dict[str, Callable[[], str | None]] = {"lab": lab_obstacle, "gpu": gpu_obstacle, "soak": soak_obstacle}
+@functools.cache
+def platform_obstacle() -> str | None:
+    """Why no Kubernetes control plane can be started here, or None when one can."""
+    return None if programs() else "no Kubernetes in the cache: run make setup-platform"
+
+
+OBSTACLES: dict[str, Callable[[], str | None]] = {
+    "lab": lab_obstacle,
+    "gpu": gpu_obstacle,
+    "platform": platform_obstacle,
+    "soak": soak_obstacle,
+}
 
 
 def pytest_report_header() -> str | None:
@@ -108,10 +120,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m lab` imports only the modules that name the marker: the others take 20 s of each worker."""
-    if config.getoption("markexpr") != "lab" or collection_path.suffix != ".py":
+    """`-m lab` and `-m platform` import only the modules that name the marker: the others take 20 s of each worker."""
+    marker = config.getoption("markexpr")
+    if marker not in ("lab", "platform") or collection_path.suffix != ".py":
         return None
-    return True if "mark.lab" not in collection_path.read_text(encoding="utf-8") else None
+    return True if f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""A Go compiler new enough to build the Pulumi CLI.
+"""A Go compiler new enough to build the Pulumi CLI, or Kubernetes.
 
 In: PATH, $GOPROXY. Out: the path of a `go` command. Distributions ship older releases, but the Go project publishes
 every release as a module, `golang.org/toolchain`, on the same proxies that serve all other modules. That module is
@@ -22,22 +22,25 @@ from pathlib import Path
 from infra.toolchain.paths import ToolchainError
 
 GO_VERSION = "1.25.8"  # the same as in go.mod
-# https://sum.golang.org/lookup/golang.org/toolchain@v0.0.1-go1.25.8.linux-amd64
-TOOLCHAIN_HASHES = {"linux-amd64": "h1:MkNvPo+gHdMv6KJDtF7Ut6u/EG5iJRIfJv5eKmh7bNM="}
+# https://sum.golang.org/lookup/golang.org/toolchain@v0.0.1-go1.25.8.linux-amd64, and 1.26.8
+TOOLCHAIN_HASHES = {
+    "1.25.8": {"linux-amd64": "h1:MkNvPo+gHdMv6KJDtF7Ut6u/EG5iJRIfJv5eKmh7bNM="},
+    "1.26.8": {"linux-amd64": "h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM="},
+}
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 DEFAULT_PROXY = "https://proxy.golang.org"
 DOWNLOAD_TIMEOUT_S = 60.0  # without a byte arriving
 
 
-def ensure_go(cache: Path) -> Path:
-    """Path of a `go` of at least GO_VERSION: the one on PATH when it is new enough, else a downloaded one."""
+def ensure_go(cache: Path, version: str = GO_VERSION) -> Path:
+    """Path of a `go` of at least `version`: the one on PATH when it is new enough, else a downloaded one."""
     found = shutil.which("go")
-    if found and go_version(Path(found)) >= parse_version(GO_VERSION):
+    if found and go_version(Path(found)) >= parse_version(version):
         return Path(found)
     target = f"{platform.system().lower()}-{GOARCH.get(platform.machine(), platform.machine())}"
-    root = cache / f"go{GO_VERSION}.{target}"
+    root = cache / f"go{version}.{target}"
     if not (root / "bin" / "go").exists():
-        download_go(target, root)
+        download_go(target, root, version)
     return root / "bin" / "go"
 
 
@@ -76,20 +79,21 @@ def module_hash(archive: Path) -> str:
     return "h1:" + base64.b64encode(listing.digest()).decode()
 
 
-def download_go(target: str, root: Path) -> None:
+def download_go(target: str, root: Path, version: str = GO_VERSION) -> None:
     """Download, verify and unpack the Go toolchain module for `target` (such as 'linux-amd64') into `root`."""
-    if target not in TOOLCHAIN_HASHES:
-        raise ToolchainError(f"no Go {GO_VERSION} download is pinned for {target}: install Go >= {GO_VERSION} on PATH")
-    version = f"v0.0.1-go{GO_VERSION}.{target}"
+    pinned = TOOLCHAIN_HASHES[version].get(target)
+    if pinned is None:
+        raise ToolchainError(f"no Go {version} download is pinned for {target}: install Go >= {version} on PATH")
+    module_version = f"v0.0.1-go{version}.{target}"
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root.parent, prefix="go-") as scratch:
         archive = Path(scratch) / "toolchain.zip"
-        fetch_module(version, archive)
-        if (seen := module_hash(archive)) != TOOLCHAIN_HASHES[target]:
-            raise ToolchainError(f"golang.org/toolchain@{version}: expected {TOOLCHAIN_HASHES[target]}, got {seen}")
+        fetch_module(module_version, archive)
+        if (seen := module_hash(archive)) != pinned:
+            raise ToolchainError(f"golang.org/toolchain@{module_version}: expected {pinned}, got {seen}")
         with zipfile.ZipFile(archive) as module:
             module.extractall(scratch)
-        unpacked = Path(scratch) / f"golang.org/toolchain@{version}"
+        unpacked = Path(scratch) / f"golang.org/toolchain@{module_version}"
         for folder in ("bin", "pkg/tool"):  # module zips carry no file modes
             for path in (unpacked / folder).rglob("*"):
                 path.chmod(0o755)
@@ -108,4 +112,6 @@ def fetch_module(version: str, archive: Path) -> None:
         except (urllib.error.URLError, TimeoutError) as error:
             failures.append(f"{url}: {error}")
     detail = "; ".join(failures) or f"GOPROXY={os.environ.get('GOPROXY', '')!r} names no proxy"
-    raise ToolchainError(f"cannot download Go {GO_VERSION}: {detail}. Install Go >= {GO_VERSION} on PATH instead.")
+    raise ToolchainError(
+        f"cannot download golang.org/toolchain {version}: {detail}. Install that Go, or a newer one, on PATH instead."
+    )

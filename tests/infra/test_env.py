@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import env
+from infra.toolchain.pulumi_cli import Cli
 from inventory.paths import repo_root
 
 
@@ -84,3 +85,28 @@ def test_mitogen_is_a_strategy_that_ansible_finds(outputs: Path) -> None:
     assert variables["ANSIBLE_STRATEGY"] == "mitogen_linear"
     assert (Path(variables["ANSIBLE_STRATEGY_PLUGINS"]) / "mitogen_linear.py").is_file()
     assert not any(name.startswith("ANSIBLE_STRATEGY") for name in env.exports({"PATH": "/bin"}))
+
+
+@pytest.mark.parametrize(
+    ("origin", "plugin", "ours"),
+    [("built", "", True), ("installer", "", False), ("built", "resource-kubernetes-v4.34.2", False), (None, "", False)],
+)
+def test_our_kubernetes_provider_is_on_the_path_only_where_pulumis_cannot_be_had(
+    origin: str | None, plugin: str, ours: bool, tmp_path: Path
+) -> None:
+    if plugin:
+        (tmp_path / plugin).mkdir()
+    cli = Cli(Path("/cli"), origin) if origin else None
+    assert bool(env.own_kubernetes_plugin(cli, tmp_path)) is ours
+
+
+def test_the_provider_that_the_engine_takes_is_told(tmp_path: Path) -> None:
+    assert env.kubernetes_plugin({"PATH": str(tmp_path)}) == "Pulumi's own pulumi-resource-kubernetes"
+    ours = {"PATH": str(env.OWN_KUBERNETES)}
+    assert env.kubernetes_plugin(ours).startswith("Bringup's pulumi-resource-kubernetes, since Pulumi's cannot")
+    assert env.kubernetes_plugin(ours | {"PULUMI_IGNORE_AMBIENT_PLUGINS": "true"}).startswith("Pulumi's own")
+    (tmp_path / env.KUBERNETES_PLUGIN).write_text("#!/bin/sh\n")
+    (tmp_path / env.KUBERNETES_PLUGIN).chmod(0o755)
+    assert (
+        env.kubernetes_plugin({"PATH": str(tmp_path)}) == f"{tmp_path}/pulumi-resource-kubernetes, which stands on PATH"
+    )

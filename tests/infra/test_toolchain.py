@@ -195,7 +195,7 @@ def test_go_on_path_is_used_when_new_enough(
     go.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     downloads: list[Path] = []
-    monkeypatch.setattr(golang, "download_go", lambda target, root: downloads.append(root))
+    monkeypatch.setattr(golang, "download_go", lambda target, root, version: downloads.append(root))
     used = golang.ensure_go(tmp_path / "cache")
     assert (used == go) is new_enough
     assert bool(downloads) is not new_enough

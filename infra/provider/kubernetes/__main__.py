@@ -1,0 +1,9 @@
+"""Started by the engine through `bin/pulumi-resource-kubernetes`: serves the provider `kubernetes`."""
+
+import importlib.metadata
+
+from infra.provider.kubernetes.provider import Kubernetes
+from infra.provider.server import serve
+
+if __name__ == "__main__":
+    serve(lambda log: Kubernetes(), importlib.metadata.version("pulumi-kubernetes"))

@@ -1,0 +1,84 @@
+"""Whether a workload has rolled out, and what keeps its pods from running. Pure.
+
+The rules are those of `kubectl rollout status` (k8s.io/kubectl, pkg/polymorphichelpers/rollout_status.go).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """`done`; or `failed`, when waiting longer is of no use; or neither. `seen` is how far it is."""
+
+    done: bool
+    seen: str
+    failed: bool = False
+
+
+def rollout(live: Object) -> Rollout | None:
+    """How far the roll-out of an object is; None for a kind that has none."""
+    judge = JUDGES.get(str(live.get("kind")))
+    if judge is None:
+        return None
+    status = live.get("status", {})
+    if status.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
+        return Rollout(False, "its controller has not seen the change")
+    return judge(live.get("spec", {}), status)
+
+
+def _deployment(spec: Object, status: Object) -> Rollout:
+    wanted, updated, ready = (
+        spec.get("replicas", 1),
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+    )
+    old = status.get("replicas", 0) - updated
+    seen = f"{updated} of {wanted} pods of the new revision, {ready} available, {max(old, 0)} of the old one left"
+    conditions = {one["type"]: one for one in status.get("conditions", ())}
+    if conditions.get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
+        return Rollout(False, seen, failed=True)
+    return Rollout(updated >= wanted and old <= 0 and ready >= updated, seen)
+
+
+def _daemon_set(spec: Object, status: Object) -> Rollout:
+    wanted = status.get("desiredNumberScheduled", 0)
+    updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
+    return Rollout(updated >= wanted and ready >= wanted, f"{updated} of {wanted} pods updated, {ready} available")
+
+
+def _stateful_set(spec: Object, status: Object) -> Rollout:
+    wanted, updated, ready = spec.get("replicas", 1), status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
+    return Rollout(updated >= wanted and ready >= wanted, f"{updated} of {wanted} pods updated, {ready} ready")
+
+
+JUDGES: dict[str, Callable[[Object, Object], Rollout]] = {
+    "Deployment": _deployment,
+    "DaemonSet": _daemon_set,
+    "StatefulSet": _stateful_set,
+}
+
+
+def obstacle(pods: Iterable[Object]) -> str:
+    """Why the first pod that is not ready is not: a container's reason, else the scheduler's; '' where no pod says one."""
+    for pod in pods:
+        status = pod.get("status", {})
+        conditions = {one["type"]: one for one in status.get("conditions", ())}
+        if conditions.get("Ready", {}).get("status") == "True":
+            continue
+        said = [
+            one["state"][state]
+            for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+            for state in ("waiting", "terminated")
+            if state in one.get("state", {})
+        ]
+        if conditions.get("PodScheduled", {}).get("status") == "False":
+            said.append(conditions["PodScheduled"])
+        for one in said:
+            if one.get("reason"):
+                why = ": ".join(part for part in (one["reason"], one.get("message", "")) if part)
+                return f"pod {pod['metadata']['name']}: {why}"
+    return ""

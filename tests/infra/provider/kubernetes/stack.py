@@ -1,0 +1,88 @@
+"""A Pulumi stack in a folder of its own, whose program declares objects of Kubernetes and whose provider is ours."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.env import OWN_KUBERNETES, environment, search_path
+from inventory.paths import repo_root
+
+CALL_S = 240
+PROJECT = """\
+name: contract
+runtime:
+  name: python
+  options: {{toolchain: pip, virtualenv: {venv}}}
+options:
+  refresh: always
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call of `pulumi` said."""
+
+    status: int
+    text: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """{"created": 3, "unchanged": 2} of its summary; the stack itself and the provider's configuration count as well."""
+        summary = self.text.partition("Resources:")[2]
+        return {
+            what: int(count)
+            for count, what in re.findall(r"(\d+) (created|updated|replaced|deleted|unchanged)", summary)
+        }
+
+
+class Stack:
+    """`pulumi` in a folder; its state is there as well."""
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.folder = folder
+        (folder / "Pulumi.yaml").write_text(PROJECT.format(venv=repo_root() / ".venv"))
+        shutil.copy(Path(__file__).parent / "program.py", folder / "__main__.py")
+        (folder / "state").mkdir()
+        self.environment = environment() | {
+            "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
+            "PULUMI_CONFIG_PASSPHRASE": "of a test",
+            "PYTHONPATH": str(repo_root()),
+            "KUBECONFIG_OF_TEST": str(kubeconfig),
+        }
+        self.environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+        self.environment["PATH"] = search_path(self.environment["PATH"], [OWN_KUBERNETES])
+        self.environment.pop("PULUMI_CONTINUE_ON_ERROR", None)
+        assert self.run("stack", "init", "test").status == 0
+
+    def declare(self, objects: Sequence[dict[str, Any]]) -> None:
+        (self.folder / "objects.json").write_text(json.dumps(list(objects)))
+
+    def up(self, *more: str) -> Outcome:
+        return self.run("up", "--yes", "--skip-preview", *more)
+
+    def preview(self) -> dict[str, dict[str, Any]]:
+        """{resource: its step} of those that would change, by the engine's JSON."""
+        done = self.run("preview", "--json")
+        assert done.status == 0, done.text
+        steps = json.loads(done.text[done.text.index("{") :])["steps"]
+        return {
+            step["urn"].rpartition("::")[2]: step for step in steps if step["op"] not in ("same", "refresh", "read")
+        }
+
+    def run(self, *words: str) -> Outcome:
+        done = subprocess.run(
+            ["pulumi", *words, "--non-interactive", "--color=never", *(["-s", "test"] if words[0] != "stack" else [])],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CALL_S,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout + done.stderr)

@@ -1,0 +1,60 @@
+import pytest
+
+from infra.provider.kubernetes.rollout import Rollout, obstacle, rollout
+
+
+def deployment(generation: int = 2, observed: int = 2, reason: str = "", **counts: int) -> dict[str, object]:
+    conditions = [{"type": "Progressing", "status": "False", "reason": reason}] if reason else []
+    status = {"observedGeneration": observed, "conditions": conditions, **counts}
+    spec = {"replicas": 2}
+    return {"kind": "Deployment", "metadata": {"generation": generation}, "spec": spec, "status": status}
+
+
+def test_a_kind_without_pods_has_no_roll_out() -> None:
+    assert rollout({"kind": "ConfigMap", "metadata": {}}) is None
+
+
+@pytest.mark.parametrize(
+    ("live", "done"),
+    [
+        (deployment(updatedReplicas=2, replicas=2, availableReplicas=2), True),
+        (deployment(updatedReplicas=1, replicas=2, availableReplicas=2), False),
+        (deployment(updatedReplicas=2, replicas=3, availableReplicas=2), False),
+        (deployment(updatedReplicas=2, replicas=2, availableReplicas=1), False),
+        (deployment(observed=1, updatedReplicas=2, replicas=2, availableReplicas=2), False),
+    ],
+    ids=["complete", "half updated", "old pod left", "one not available", "change not seen"],
+)
+def test_a_deployment_is_done_when_all_pods_are_new_and_available(live: dict[str, object], done: bool) -> None:
+    found = rollout(live)
+    assert found is not None
+    assert (found.done, found.failed) == (done, False)
+
+
+def test_a_deployment_past_its_deadline_has_failed() -> None:
+    found = rollout(deployment(reason="ProgressDeadlineExceeded", updatedReplicas=1, replicas=3, availableReplicas=2))
+    assert found == Rollout(False, "1 of 2 pods of the new revision, 2 available, 2 of the old one left", failed=True)
+
+
+@pytest.mark.parametrize(("available", "done"), [(3, True), (2, False)])
+def test_a_daemon_set_is_done_on_every_node(available: int, done: bool) -> None:
+    status = {"desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": available}
+    found = rollout({"kind": "DaemonSet", "metadata": {}, "status": status})
+    assert found is not None
+    assert found.done is done
+
+
+def pod(name: str, ready: bool = False, waiting: str = "", unscheduled: str = "") -> dict[str, object]:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    if unscheduled:
+        conditions.append(
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unscheduled}
+        )
+    containers = [{"state": {"waiting": {"reason": waiting}}}] if waiting else []
+    return {"metadata": {"name": name}, "status": {"conditions": conditions, "containerStatuses": containers}}
+
+
+def test_the_obstacle_is_the_word_of_the_first_pod_that_is_not_ready() -> None:
+    assert obstacle([pod("a", ready=True, waiting="Old"), pod("b", waiting="ErrImagePull")]) == "pod b: ErrImagePull"
+    assert obstacle([pod("c", unscheduled="0/3 nodes")]) == "pod c: Unschedulable: 0/3 nodes"
+    assert obstacle([pod("d")]) == ""

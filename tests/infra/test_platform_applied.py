@@ -1,0 +1,297 @@
+"""The platform layer of a site, by the shipped Pulumi program, on a real API server: what holds there and what does not.
+
+The site is the lab's with Kubernetes in place of Slurm. No kubelet runs: its nodes are registered by the test, and pods are
+created and judged by the API server, and never started.
+"""
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from capacity.build import build
+from capacity.services.platform import PlatformObject, design
+from infra.env import OWN_KUBERNETES, environment, search_path
+from infra.layers.platform import definitions
+from inventory.paths import repo_root, site_dir
+from inventory.site import load_site
+from tests.control_plane import Cluster, cluster, control_plane, wait_for
+
+__all__ = ["cluster", "control_plane"]
+
+pytestmark = pytest.mark.platform
+
+CALL_S = 300
+SCHEDULER = """\
+scheduler:
+  kind: kubernetes
+  accounts:
+    - {name: services, max_gpus: 8, tiers: [inference], users: [serving]}
+    - {name: research, users: [alice, bob]}
+    - {name: vision, parent: research, max_gpus: 16, tiers: [training, experimentation], users: [alice]}
+versions: {kubernetes: "1.36.3"}
+"""
+
+
+@dataclass
+class Applied:
+    """A stack of the shipped program, what its site wants, and what the first run said."""
+
+    folder: Path
+    environment: dict[str, str]
+    objects: tuple[PlatformObject, ...]
+    first: str = ""
+
+    def pulumi(self, *words: str) -> str:
+        """What a call said; the test ends when it fails."""
+        chosen = ["-s", "platform", "--config-file", str(self.folder / "Pulumi.platform.yaml")]
+        done = subprocess.run(
+            ["pulumi", *words, *chosen, "--non-interactive", "--color=never"],
+            cwd=repo_root(),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CALL_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator[Applied]:
+    folder = tmp_path_factory.mktemp("site")
+    text = (site_dir("lab") / "site.yaml").read_text()
+    start, end = text.index("scheduler:\n"), text.index("\ntiers: [") + 1
+    (folder / "site.yaml").write_text(text[:start] + SCHEDULER + text[end:])
+    (folder / "state").mkdir()
+    wanted = design(build(load_site(folder / "site.yaml"))).objects
+    variables = environment() | {
+        "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "of a test",
+        "PYTHONPATH": str(repo_root()),
+    }
+    variables.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+    variables["PATH"] = search_path(variables["PATH"], [OWN_KUBERNETES])
+    made = Applied(folder, variables, wanted)
+    for one in wanted:
+        if one.kind == "Node":  # as its kubelet would
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": one.name}}
+            assert cluster.post("/api/v1/nodes", node).status_code == 201
+    made.pulumi("stack", "init", "platform")
+    for key, value in (("site", str(folder / "site.yaml")), ("kubeconfig", str(cluster.kubeconfig))):
+        made.pulumi("config", "set", f"bringup:{key}", value)
+    made.pulumi("config", "set", "--path", "bringup:layers[0]", "platform")
+    made.first = made.pulumi("up", "--yes", "--skip-preview")
+    yield made
+    made.pulumi("destroy", "--yes", "--skip-preview")
+    shutil.rmtree(folder)
+
+
+def test_every_object_of_the_design_is_there(stack: Applied, cluster: Cluster) -> None:
+    assert "provider is Bringup's pulumi-resource-kubernetes" in stack.first
+    for one in stack.objects:
+        live = cluster.find(one.manifest)
+        assert live is not None, one.key
+        assert live["metadata"]["labels"].items() >= one.manifest["metadata"]["labels"].items(), one.key
+    for definition in definitions().values():
+        assert cluster.find(definition) is not None
+
+
+def test_a_second_run_changes_nothing(stack: Applied, cluster: Cluster) -> None:
+    before = {one.key: cluster.version(one.manifest) for one in stack.objects}
+    said = stack.pulumi("up", "--yes", "--skip-preview")
+    summary = said.partition("Resources:")[2]
+    assert "unchanged" in summary
+    assert not {"created", "updated", "replaced", "deleted"} & set(summary.split())
+    assert {one.key: cluster.version(one.manifest) for one in stack.objects} == before
+
+
+DRIFT: dict[str, dict[str, Any]] = {
+    "Namespace": {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
+    "ResourceQuota": {"spec": {"hard": {"requests.nvidia.com/gpu": "999", "pods": "999"}}},
+    "ClusterRole": {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]},
+    "RoleBinding": {"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}]},
+    "NetworkPolicy": {"spec": {"policyTypes": ["Ingress"], "ingress": [{}], "egress": None}},
+    "PriorityClass": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
+    "Node": {"metadata": {"labels": {"bringup.local/rack": "elsewhere"}}},
+    "Topology": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
+    "ResourceFlavor": {"spec": {"nodeLabels": {"bringup.local/gpu": "other"}}},
+    "Cohort": {"spec": {"parentName": "elsewhere"}},
+    "ClusterQueue": {"spec": {"queueingStrategy": "StrictFIFO"}},
+    "LocalQueue": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
+}
+"""A change by hand of one object of each kind; of kinds that let nobody change their body, a label."""
+
+
+def test_a_change_by_hand_of_any_kind_is_found_by_preview_and_put_back(stack: Applied, cluster: Cluster) -> None:
+    first = {one.kind: one for one in reversed(stack.objects)}
+    assert first.keys() == DRIFT.keys()
+    for kind, change in DRIFT.items():
+        cluster.patch(cluster.path(first[kind].manifest), change)
+    found = stack.pulumi("preview", "--diff")
+    for one in first.values():
+        assert f"::{one.key}]" in found, f"preview does not name {one.key}:\n{found[-3000:]}"
+    stack.pulumi("up", "--yes", "--skip-preview")
+    said = stack.pulumi("preview")
+    assert not {"create", "update", "replace", "delete"} & set(said.partition("Resources:")[2].split()), said
+
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+READ = ("get", "list", "watch")
+MATRIX: dict[tuple[str, str], tuple[str, ...]] = {
+    # (group, resource): what a member may do in the own namespace
+    ("", "pods"): VERBS,
+    ("", "secrets"): VERBS,
+    ("", "configmaps"): VERBS,
+    ("", "services"): VERBS,
+    ("", "persistentvolumeclaims"): VERBS,
+    ("batch", "jobs"): VERBS,
+    ("", "events"): READ,
+    ("", "resourcequotas"): READ,
+    ("kueue.x-k8s.io", "localqueues"): READ,
+    ("kueue.x-k8s.io", "workloads"): READ,
+    ("", "serviceaccounts"): (),
+    ("", "limitranges"): (),
+    ("", "replicationcontrollers"): (),
+    ("apps", "deployments"): (),
+    ("apps", "daemonsets"): (),
+    ("networking.k8s.io", "networkpolicies"): (),
+    ("rbac.authorization.k8s.io", "roles"): (),
+    ("rbac.authorization.k8s.io", "rolebindings"): (),
+}
+ACROSS = (  # of the whole cluster: nothing
+    ("", "nodes"),
+    ("", "namespaces"),
+    ("", "persistentvolumes"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("kueue.x-k8s.io", "clusterqueues"),
+    ("kueue.x-k8s.io", "cohorts"),
+    ("kueue.x-k8s.io", "resourceflavors"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+)
+MEMBERS = {"services": {"serving"}, "research": {"alice", "bob"}, "vision": {"alice"}, "commissioning": set[str]()}
+
+
+def test_members_may_do_in_their_namespace_what_the_matrix_says_and_nothing_else(
+    stack: Applied, cluster: Cluster
+) -> None:
+    wrong = []
+    for namespace, members in MEMBERS.items():
+        for user in ("alice", "bob", "serving", "mallory"):
+            for (group, resource), verbs in MATRIX.items():
+                for verb in (*VERBS, "deletecollection", "bind", "escalate"):
+                    wanted = user in members and verb in verbs
+                    if cluster.may(user, verb, resource, namespace, group) != wanted:
+                        wrong.append(f"{user} {verb} {group}/{resource} in {namespace}: expected {wanted}")
+    assert wrong == []
+
+
+def test_members_may_do_nothing_across_the_cluster(stack: Applied, cluster: Cluster) -> None:
+    wrong = [
+        f"{verb} {group}/{resource}"
+        for group, resource in ACROSS
+        for verb in VERBS
+        if cluster.may("alice", verb, resource, group=group)
+    ]
+    assert wrong == []
+
+
+def test_members_may_enter_their_pods_and_nobody_elses(stack: Applied, cluster: Cluster) -> None:
+    for sub in ("exec", "portforward"):
+        assert cluster.may("alice", "create", "pods", "vision", sub=sub)
+        assert not cluster.may("bob", "create", "pods", "vision", sub=sub)
+    assert not cluster.may("alice", "create", "serviceaccounts", "vision", sub="token")
+    assert not cluster.may("alice", "patch", "pods", "vision", sub="ephemeralcontainers")
+
+
+def a_pod(name: str, tier: str, gpus: int, **more: Any) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "a",
+        "image": "lab/a:1",
+        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}},
+    }
+    spec = {
+        "containers": [container | more.pop("container", {})],
+        **({"priorityClassName": tier} if tier else {}),
+        **more,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def pods(stack: Applied, cluster: Cluster) -> Iterator[Any]:
+    """Creates pods as a user; they go at the end, and the quota counts none again."""
+    made = []
+
+    def create(user: str, namespace: str, pod: dict[str, Any]) -> httpx.Response:
+        answer = cluster.post(f"/api/v1/namespaces/{namespace}/pods", pod, user)
+        if answer.status_code == 201:
+            made.append(f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}")
+        return answer
+
+    def has_quota(namespace: str) -> bool:
+        account = cluster.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+        quota = cluster.get(f"/api/v1/namespaces/{namespace}/resourcequotas/gpus")
+        return bool(account and quota and quota.get("status", {}).get("hard"))
+
+    for namespace in MEMBERS:
+        assert wait_for(functools.partial(has_quota, namespace)), namespace
+    yield create
+    for path in made:
+        cluster.http.request("DELETE", path, json={"gracePeriodSeconds": 0})
+
+
+def test_the_quota_of_gpus_holds_to_the_last_gpu(pods: Any) -> None:
+    assert pods("alice", "vision", a_pod("first", "training", 12)).status_code == 201
+    refused = pods("alice", "vision", a_pod("too-much", "training", 5))
+    assert refused.status_code == 403
+    assert (
+        "exceeded quota: gpus, requested: requests.nvidia.com/gpu=5, used: requests.nvidia.com/gpu=12" in refused.text
+    )
+    assert pods("alice", "vision", a_pod("rest", "experimentation", 4)).status_code == 201
+    assert pods("alice", "vision", a_pod("one-more", "training", 1)).status_code == 403
+
+
+@pytest.mark.parametrize(("tier", "quota"), [("inference", "tier-not-of-this-account"), ("", "priority-class-missing")])
+def test_a_pod_of_a_foreign_tier_or_of_none_is_refused_by_a_quota_that_says_so(
+    tier: str, quota: str, pods: Any
+) -> None:
+    refused = pods("alice", "vision", a_pod("a", tier, 1))
+    assert refused.status_code == 403
+    assert f"exceeded quota: {quota}" in refused.text
+
+
+def test_a_class_of_the_system_is_no_way_around_the_tiers(pods: Any) -> None:
+    refused = pods("alice", "vision", a_pod("a", "system-node-critical", 1))
+    assert refused.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"container": {"securityContext": {"privileged": True}}},
+        {"hostNetwork": True},
+        {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+    ],
+    ids=["privileged", "host-network", "host-path"],
+)
+def test_pod_security_refuses_what_reaches_the_node(more: dict[str, Any], pods: Any) -> None:
+    refused = pods("alice", "vision", a_pod("a", "training", 1, **more))
+    assert refused.status_code == 403
+    assert "violates PodSecurity" in refused.text
+
+
+def test_a_stranger_creates_nothing(pods: Any) -> None:
+    assert pods("bob", "vision", a_pod("a", "training", 1)).status_code == 403
+    assert pods("alice", "services", a_pod("a", "inference", 1)).status_code == 403
