@@ -1,4 +1,4 @@
-"""The program of the contract tests: declares what objects.json holds, with the types of `pulumi_kubernetes`, in that order."""
+"""The program of the contract tests: declares what objects.json holds, with the types of `pulumi_kubernetes`."""
 
 import json
 import os
@@ -22,18 +22,22 @@ CLASSES: dict[str, Any] = {
 }
 
 cluster = k8s.Provider("cluster", kubeconfig=os.environ["KUBECONFIG_OF_TEST"])
-made: list[pulumi.Resource] = []
+made: dict[str, pulumi.Resource] = {}
+"""Namespaces by name, definitions by their kind: what others wait for."""
 for one in json.loads((Path(__file__).parent / "objects.json").read_text()):
     metadata = one["metadata"]
     body = {key: value for key, value in one.items() if key not in ("apiVersion", "kind", "metadata")}
     name = "/".join([one["kind"], *([metadata["namespace"]] if "namespace" in metadata else []), metadata["name"]])
-    options = pulumi.ResourceOptions(provider=cluster, depends_on=list(made))
+    needs = [of for key, of in made.items() if key in (metadata.get("namespace"), one["kind"])]
+    options = pulumi.ResourceOptions(provider=cluster, depends_on=needs)
     if one["kind"] in CLASSES:
         given = {snake(key): value for key, value in body.items()}
-        made.append(CLASSES[one["kind"]](name, metadata=metadata, opts=options, **given))
+        declared = CLASSES[one["kind"]](name, metadata=metadata, opts=options, **given)
+        if one["kind"] == "Namespace":
+            made[metadata["name"]] = declared
+        elif one["kind"] == "CustomResourceDefinition":
+            made[one["spec"]["names"]["kind"]] = declared
     else:
-        made.append(
-            k8s.apiextensions.CustomResource(
-                name, api_version=one["apiVersion"], kind=one["kind"], metadata=metadata, opts=options, **body
-            )
+        k8s.apiextensions.CustomResource(
+            name, api_version=one["apiVersion"], kind=one["kind"], metadata=metadata, opts=options, **body
         )

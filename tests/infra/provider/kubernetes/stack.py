@@ -30,6 +30,12 @@ class Outcome:
     status: int
     text: str
 
+    def of(self, resource: str) -> str:
+        """What it said about one resource, in the diagnostics at its end."""
+        said = self.text.partition("Diagnostics:")[2]
+        found = re.search(rf"\({re.escape(resource)}\):\n(.*?)(?:\n\n|\Z)", said, re.S)
+        return found[1] if found else ""
+
     @property
     def counts(self) -> dict[str, int]:
         """{"created": 3, "unchanged": 2} of its summary; the stack itself and the provider's configuration count as well."""
@@ -56,7 +62,6 @@ class Stack:
         }
         self.environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
         self.environment["PATH"] = search_path(self.environment["PATH"], [OWN_KUBERNETES])
-        self.environment.pop("PULUMI_CONTINUE_ON_ERROR", None)
         assert self.run("stack", "init", "test").status == 0
 
     def declare(self, objects: Sequence[dict[str, Any]]) -> None:

@@ -1,310 +1,333 @@
 """The provider against a real API server, through Pulumi's engine: what a provider below `pulumi_kubernetes` has to do.
 
-Another provider of the same types can be held to it: put its `pulumi-resource-kubernetes` in place of ours (stack.py).
+One story in a stack: create, again, drift, a change of which half is refused, the change mended, the end. Each test looks at a part
+of it. Another provider of the same types is held to it with its `pulumi-resource-kubernetes` in place of ours (stack.py).
 """
 
+import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.layers.platform import FORCE
-from tests.control_plane import Cluster, cluster, control_plane, wait_for
-from tests.infra.provider.kubernetes.stack import Stack
+from tests.control_plane import Cluster, cluster, control_plane
+from tests.infra.provider.kubernetes.stack import Outcome, Stack
 
 __all__ = ["cluster", "control_plane"]
 
 pytestmark = pytest.mark.platform
 
 OURS = {"app.kubernetes.io/managed-by": "bringup"}
+SPACE = "contract"
+GROUP = "contract.example"
+MAPS = f"/api/v1/namespaces/{SPACE}/configmaps"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
+GANGS = f"/apis/{GROUP}/v1/namespaces/{SPACE}/gangs"
+TIER = "/apis/scheduling.k8s.io/v1/priorityclasses/contract"
+NODE = "/api/v1/nodes/contract-1"
+Object = dict[str, Any]
 
 
-@pytest.fixture
-def stack(tmp_path: Path, cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(tmp_path, cluster.kubeconfig)
-    yield made
-    made.run("destroy", "--yes", "--skip-preview")
-
-
-@pytest.fixture
-def space(request: pytest.FixtureRequest) -> str:
-    """A namespace of the test's own."""
-    return request.node.name.removeprefix("test_").replace("_", "-")[:50].rstrip("-")
-
-
-def an_object(kind: str, name: str, space: str = "", api: str = "v1", **body: Any) -> dict[str, Any]:
-    metadata = {"name": name, "labels": OURS, "annotations": dict(FORCE)} | ({"namespace": space} if space else {})
+def an_object(kind: str, name: str, space: str = "", api: str = "v1", forced: bool = True, **body: Any) -> Object:
+    metadata: Object = {"name": name, "labels": OURS} | ({"namespace": space} if space else {})
+    if forced:
+        metadata["annotations"] = dict(FORCE)
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
 
 
-def a_map(space: str, **data: str) -> dict[str, Any]:
-    return an_object("ConfigMap", "settings", space, data=data)
+def a_map(name: str, forced: bool = True, **data: str) -> Object:
+    return an_object("ConfigMap", name, SPACE, forced=forced, data=data)
 
 
-def test_created_as_declared_and_a_second_run_changes_nothing(stack: Stack, cluster: Cluster, space: str) -> None:
-    stack.declare([an_object("Namespace", space), a_map(space, colour="red", size="1")])
-    foreseen = stack.preview()
-    assert {step["op"] for step in foreseen.values()} == {"create"}
-    assert {f"Namespace/{space}", f"ConfigMap/{space}/settings"} <= foreseen.keys()
-    assert cluster.get(f"/api/v1/namespaces/{space}") is None, "a preview wrote"
-    first = stack.up()
-    assert first.status == 0, first.text
-    live = cluster.get(f"/api/v1/namespaces/{space}/configmaps/settings")
-    assert live is not None
-    assert live["data"] == {"colour": "red", "size": "1"}
-    assert stack.preview() == {}
-    second = stack.up()
-    assert second.status == 0, second.text
-    assert second.counts.keys() == {"unchanged"}
-    again = cluster.get(f"/api/v1/namespaces/{space}/configmaps/settings")
-    assert again is not None
-    assert again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]
+def a_node(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"rack": "r01"}}}
 
 
-def test_a_change_is_made_in_place_and_leaves_what_others_own(stack: Stack, cluster: Cluster, space: str) -> None:
-    stack.declare([an_object("Namespace", space), a_map(space, colour="red", size="1")])
-    assert stack.up().status == 0
-    path = f"/api/v1/namespaces/{space}/configmaps/settings"
-    before = cluster.patch(path, {"data": {"theirs": "kept"}, "metadata": {"labels": {"team": "b"}}})
-    stack.declare([an_object("Namespace", space), a_map(space, colour="blue")])
-    step = stack.preview()[f"ConfigMap/{space}/settings"]
-    assert step["op"] == "update"
-    assert {"data.colour", "data.size"} == set(step["detailedDiff"])
-    done = stack.up()
-    assert done.counts["updated"] == 1, done.text
-    live = cluster.get(path)
-    assert live is not None
-    assert live["data"] == {"colour": "blue", "theirs": "kept"}
-    assert live["metadata"]["labels"]["team"] == "b"
-    assert live["metadata"]["uid"] == before["metadata"]["uid"]
+def a_tier(value: int) -> Object:
+    return an_object("PriorityClass", "contract", api="scheduling.k8s.io/v1", value=value, globalDefault=False)
 
 
-def test_drift_is_found_by_preview_and_put_back_by_up(stack: Stack, cluster: Cluster, space: str) -> None:
-    objects = [an_object("Namespace", space), a_map(space, colour="red"), an_object("ConfigMap", "other", space)]
-    stack.declare(objects)
-    assert stack.up().status == 0
-    path = f"/api/v1/namespaces/{space}/configmaps"
-    cluster.patch(f"{path}/settings", {"data": {"colour": "green"}})
-    cluster.delete(f"{path}/other")
-    steps = stack.preview()
-    assert steps[f"ConfigMap/{space}/settings"]["detailedDiff"].keys() == {"data.colour"}
-    assert {name: step["op"] for name, step in steps.items()} == {
-        f"ConfigMap/{space}/settings": "update",
-        f"ConfigMap/{space}/other": "create",
+def a_definition(kind: str, plural: str) -> Object:
+    size = {"type": "integer", "maximum": 8}
+    spec = {"type": "object", "properties": {"size": size}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    body = {
+        "group": GROUP,
+        "names": {"kind": kind, "plural": plural, "singular": plural[:-1], "listKind": f"{kind}List"},
+        "scope": "Namespaced",
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
     }
-    live = cluster.get(f"{path}/settings")
-    assert live is not None
-    assert live["data"] == {"colour": "green"}, "a preview wrote"
-    done = stack.up()
-    assert (done.status, done.counts["updated"], done.counts["created"]) == (0, 1, 1), done.text
-    live = cluster.get(f"{path}/settings")
-    assert live is not None
-    assert live["data"] == {"colour": "red"}
-    assert cluster.get(f"{path}/other") is not None
+    return an_object("CustomResourceDefinition", f"{plural}.{GROUP}", api="apiextensions.k8s.io/v1", spec=body)
 
 
-def test_without_force_a_field_of_somebody_else_is_a_conflict_by_name(
-    stack: Stack, cluster: Cluster, space: str
-) -> None:
-    polite = a_map(space, colour="red")
-    del polite["metadata"]["annotations"]
-    stack.declare([an_object("Namespace", space), polite])
-    assert stack.up().status == 0
-    cluster.patch(f"/api/v1/namespaces/{space}/configmaps/settings", {"data": {"colour": "green"}}, manager="kim")
-    done = stack.up()
-    assert done.status != 0
-    assert 'conflict with "kim"' in done.text
-    assert ".data.colour" in done.text
+def a_gang(name: str, size: int) -> Object:
+    return an_object("Gang", name, SPACE, api=f"{GROUP}/v1", spec={"size": size})
 
 
-def test_what_cannot_be_changed_is_replaced(stack: Stack, cluster: Cluster, space: str) -> None:
-    tier = an_object(
-        "PriorityClass", space, api="scheduling.k8s.io/v1", value=1000, globalDefault=False, description="a"
-    )
-    stack.declare([tier])
-    assert stack.up().status == 0
-    path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{space}"
-    before = cluster.get(path)
-    stack.declare([tier | {"value": 2000}])
-    assert stack.preview()[f"PriorityClass/{space}"]["op"] in ("replace", "delete-replaced", "create-replacement")
-    done = stack.up()
-    assert (done.status, done.counts["replaced"]) == (0, 1), done.text
-    live = cluster.get(path)
-    assert live is not None
-    assert before is not None
-    assert live["value"] == 2000
-    assert live["metadata"]["uid"] != before["metadata"]["uid"]
-
-
-def test_what_is_no_longer_declared_is_deleted_and_nothing_else(stack: Stack, cluster: Cluster, space: str) -> None:
-    stack.declare([an_object("Namespace", space), a_map(space, colour="red"), an_object("ConfigMap", "other", space)])
-    assert stack.up().status == 0
-    stack.declare([an_object("Namespace", space), a_map(space, colour="red")])
-    assert stack.preview()[f"ConfigMap/{space}/other"]["op"] == "delete"
-    done = stack.up()
-    assert (done.status, done.counts["deleted"]) == (0, 1), done.text
-    assert cluster.get(f"/api/v1/namespaces/{space}/configmaps/other") is None
-    assert cluster.get(f"/api/v1/namespaces/{space}/configmaps/settings") is not None
-    gone = stack.run("destroy", "--yes", "--skip-preview")
-    assert gone.status == 0, gone.text
-    assert cluster.get(f"/api/v1/namespaces/{space}") is None, "destroy ended before the namespace was gone"
-
-
-def test_what_is_there_already_and_not_ours_is_refused_by_name(stack: Stack, cluster: Cluster, space: str) -> None:
-    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": space}, "data": {"colour": "theirs"}}
-    assert cluster.post("/api/v1/namespaces/default/configmaps", theirs).status_code == 201
-    stack.declare([an_object("ConfigMap", space, "default", data={"colour": "ours"})])
-    done = stack.up()
-    assert done.status != 0
-    assert f"ConfigMap default/{space} exists and is not ours" in done.text
-    live = cluster.get(f"/api/v1/namespaces/default/configmaps/{space}")
-    assert live is not None
-    assert live["data"] == {"colour": "theirs"}
-
-
-def a_definition(group: str, kind: str) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {
-            "spec": {"type": "object", "properties": {"size": {"type": "integer", "maximum": 8}}},
-        },
-    }
-    names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower(), "listKind": f"{kind}List"}
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
-    spec = {"group": group, "names": names, "scope": "Namespaced", "versions": versions}
-    return an_object("CustomResourceDefinition", f"{names['plural']}.{group}", api="apiextensions.k8s.io/v1", spec=spec)
-
-
-def test_a_definition_and_its_objects_come_in_one_run(stack: Stack, cluster: Cluster, space: str) -> None:
-    group = "contract.example"
-    one = an_object("Gang", "a", space, api=f"{group}/v1", spec={"size": 4})
-    stack.declare([a_definition(group, "Gang"), an_object("Namespace", space), one])
-    done = stack.up()
-    assert done.status == 0, done.text
-    path = f"/apis/{group}/v1/namespaces/{space}/gangs/a"
-    live = cluster.get(path)
-    assert live is not None
-    assert live["spec"] == {"size": 4}
-    assert stack.up().counts.keys() == {"unchanged"}
-    cluster.patch(path, {"spec": {"size": 5}})
-    assert stack.preview()[f"Gang/{space}/a"]["detailedDiff"].keys() == {"spec.size"}
-    stack.declare([a_definition(group, "Gang"), an_object("Namespace", space), one | {"spec": {"size": 9}}])
-    done = stack.up()
-    assert done.status != 0
-    assert "spec.size" in done.text
-    assert "less than or equal to 8" in done.text
-
-
-def test_a_definition_whose_names_another_one_has_is_refused_by_name(stack: Stack, cluster: Cluster) -> None:
-    stack.declare([a_definition("names.example", "Gang")])
-    assert stack.up().status == 0
-    second = a_definition("names.example", "Gang")
-    second["metadata"]["name"] = "crews.names.example"
-    second["spec"]["names"] |= {"plural": "crews", "singular": "crew"}  # the same kind
-    stack.declare([a_definition("names.example", "Gang"), second])
-    done = stack.up()
-    assert done.status != 0
-    assert "crews.names.example" in done.text
-    assert "is already in use" in done.text
-
-
-def test_a_kind_that_the_cluster_does_not_serve_is_named(stack: Stack, space: str) -> None:
-    stack.declare([an_object("Namespace", space), an_object("Crew", "a", space, api="absent.example/v1", spec={})])
-    done = stack.up()
-    assert done.status != 0
-    assert "the cluster has no kind Crew in absent.example/v1: install what brings it first" in done.text
-
-
-def test_labels_go_to_a_node_that_is_registered_and_come_off_again(stack: Stack, cluster: Cluster, space: str) -> None:
-    patch = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": space, "labels": {"rack": "r01"}}}
-    stack.declare([patch])
-    done = stack.up()
-    assert done.status != 0
-    assert f"Node {space} is not registered: start its kubelet" in done.text
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": space, "labels": {"of": "kubelet"}}}
-    assert cluster.post("/api/v1/nodes", node).status_code == 201
-    assert stack.up().status == 0
-    live = cluster.get(f"/api/v1/nodes/{space}")
-    assert live is not None
-    assert live["metadata"]["labels"].items() >= {"rack": "r01", "of": "kubelet"}.items()
-    stack.declare([])
-    assert stack.up().status == 0
-    live = cluster.get(f"/api/v1/nodes/{space}")
-    assert live is not None, "the node is the cluster's"
-    assert "rack" not in live["metadata"]["labels"]
-
-
-def test_a_secret_is_refused_since_it_would_stand_in_the_state(stack: Stack, space: str) -> None:
-    stack.declare([an_object("Namespace", space), an_object("Secret", "s", space, stringData={"word": "hush"})])
-    done = stack.up()
-    assert done.status != 0
-    assert "this provider keeps no Secrets" in done.text
-
-
-# --- Roll-outs: the controllers are real; that a container started is reported by the test in place of a kubelet. ---
-
-
-def a_deployment(space: str, image: str) -> dict[str, Any]:
-    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": image}]}}
+def a_deployment(name: str, image: str) -> Object:
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "a", "image": image}]}}
     spec = {
         "replicas": 2,
-        "progressDeadlineSeconds": 4,
-        "selector": {"matchLabels": {"app": "a"}},
+        "progressDeadlineSeconds": 5,
+        "selector": {"matchLabels": {"app": name}},
         "template": template,
     }
-    return an_object("Deployment", "a", space, api="apps/v1", spec=spec)
+    return an_object("Deployment", name, SPACE, api="apps/v1", spec=spec)
 
 
-@pytest.fixture
-def kubelet(cluster: Cluster, space: str) -> Iterator[None]:
-    """SIMULATED: reports pods of the test's namespace as ready, unless their image is called broken."""
-    ended = threading.Event()
+FIRST = [
+    an_object("Namespace", SPACE),
+    a_map("settings", colour="red", size="1"),
+    a_map("other", a="1"),
+    a_map("polite", forced=False, colour="red"),
+    a_tier(1000),
+    a_definition("Gang", "gangs"),
+    a_gang("a", 4),
+    a_node("contract-1"),
+    a_deployment("a", "lab/a:1"),
+]
+REFUSED = [
+    a_map("theirs", colour="ours"),
+    a_gang("b", 9),
+    a_node("contract-2"),
+    {"apiVersion": "absent.example/v1", "kind": "Crew", "metadata": {"name": "a", "namespace": SPACE}, "spec": {}},
+    a_deployment("b", "lab/broken:1"),
+]
+CHANGED = [
+    an_object("Namespace", SPACE),
+    a_map("settings", colour="blue"),
+    a_map("other", a="1"),
+    a_map("polite", forced=False, colour="red"),
+    a_tier(2000),
+    a_definition("Gang", "gangs"),
+    a_gang("a", 4),
+    a_node("contract-1"),
+    a_deployment("a", "lab/broken:2"),
+]
+MENDED = [
+    an_object("Namespace", SPACE),
+    a_map("settings", colour="blue"),
+    a_map("polite", colour="red"),
+    a_tier(2000),
+    a_definition("Gang", "gangs"),
+    a_gang("a", 4),
+    a_deployment("a", "lab/a:1"),
+    a_deployment("b", "lab/b:1"),
+]
+
+
+@dataclass
+class Story:
+    """What was said, and what stood in the cluster after each part."""
+
+    steps: dict[str, dict[str, Object]] = field(default_factory=dict)
+    said: dict[str, Outcome] = field(default_factory=dict)
+    live: dict[tuple[str, str], Object | None] = field(default_factory=dict)
+
+    def look(self, part: str, cluster: Cluster) -> None:
+        paths = [f"{MAPS}/{name}" for name in ("settings", "other", "polite", "theirs")]
+        paths += [f"{DEPLOYMENTS}/a", f"{DEPLOYMENTS}/b", TIER, NODE, f"/api/v1/namespaces/{SPACE}"]
+        paths += [f"{GANGS}/a", f"{GANGS}/b"]
+        for path in paths:
+            self.live[part, path] = cluster.get(path)
+
+    def at(self, part: str, path: str) -> Object:
+        found = self.live[part, path]
+        assert found is not None, f"{path} is not there after: {part}"
+        return found
+
+
+@contextlib.contextmanager
+def kubelet(cluster: Cluster) -> Iterator[None]:
+    """SIMULATED: reports pods of the namespace as ready, unless their image is called broken. The controllers are real."""
+    ended, own = threading.Event(), Cluster(cluster.kubeconfig)
 
     def play() -> None:
-        own = Cluster(cluster.kubeconfig)
         while not ended.wait(0.3):
-            own.play_kubelet(space, lambda image: "broken" in image)
+            with contextlib.suppress(AssertionError):  # a pod that went between two calls
+                own.play_kubelet(SPACE, lambda image: "broken" in image)
 
     thread = threading.Thread(target=play, daemon=True)
     thread.start()
     yield
     ended.set()
-    thread.join(30)
+    thread.join(60)
+    own.http.close()
 
 
-@pytest.mark.usefixtures("kubelet")
-def test_a_failed_roll_out_is_named_and_rolled_back(stack: Stack, cluster: Cluster, space: str) -> None:
-    path = f"/apis/apps/v1/namespaces/{space}/deployments/a"
-    stack.declare([an_object("Namespace", space), a_deployment(space, "lab/a:1")])
-    done = stack.up()
-    assert done.status == 0, done.text
-    stack.declare([an_object("Namespace", space), a_deployment(space, "lab/broken:2")])
-    done = stack.up()
-    assert done.status != 0
-    assert f"Deployment {space}/a: not rolled out after" in done.text
-    assert "ImagePullBackOff: no such image" in done.text
-    assert "Rolled back: what was there before runs again" in done.text
-    live = cluster.get(path)
-    assert live is not None
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Story:
+    told, stack = Story(), Stack(tmp_path_factory.mktemp("contract"), cluster.kubeconfig)
+    registered = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "contract-1", "labels": {"of": "kubelet"}}}
+    assert cluster.post("/api/v1/nodes", registered).status_code == 201
+
+    def up(part: str) -> None:
+        told.said[part] = stack.up()
+        told.look(part, cluster)
+
+    with kubelet(cluster):
+        stack.declare(FIRST)
+        told.steps["first"] = stack.preview()
+        told.look("previewed", cluster)
+        up("first")
+        up("again")
+        cluster.patch(
+            f"{MAPS}/settings", {"data": {"colour": "green", "theirs": "kept"}, "metadata": {"labels": {"t": "b"}}}
+        )
+        cluster.delete(f"{MAPS}/other")
+        cluster.patch(f"{GANGS}/a", {"spec": {"size": 5}})
+        told.steps["drift"] = stack.preview()
+        told.look("drift", cluster)
+        cluster.patch(f"{MAPS}/polite", {"data": {"colour": "green"}}, manager="kim")
+        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"colour": "theirs"}}
+        assert cluster.post(MAPS, theirs).status_code == 201
+        stack.declare(CHANGED + REFUSED)
+        up("refused")
+        stack.declare(MENDED)
+        told.steps["mended"] = stack.preview()
+        up("mended")
+        told.said["end"] = stack.run("destroy", "--yes", "--skip-preview")
+        told.look("end", cluster)
+    return told
+
+
+def keys(objects: list[Object]) -> set[str]:
+    return {
+        "/".join(part for part in (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) if part)
+        for one in objects
+    }
+
+
+def test_a_preview_names_what_it_will_create_and_writes_nothing(story: Story) -> None:
+    assert {step["op"] for step in story.steps["first"].values()} == {"create"}
+    assert keys(FIRST) <= story.steps["first"].keys()
+    assert story.live["previewed", f"/api/v1/namespaces/{SPACE}"] is None
+
+
+def test_everything_is_created_as_declared_a_definition_and_its_objects_in_one_run(story: Story) -> None:
+    assert story.said["first"].status == 0, story.said["first"].text
+    assert story.at("first", f"{MAPS}/settings")["data"] == {"colour": "red", "size": "1"}
+    assert story.at("first", f"{GANGS}/a")["spec"] == {"size": 4}
+    assert story.at("first", TIER)["value"] == 1000
+    assert story.at("first", f"{DEPLOYMENTS}/a")["status"]["availableReplicas"] == 2, "up did not wait"
+
+
+def test_a_second_run_changes_nothing(story: Story) -> None:
+    assert story.said["again"].status == 0, story.said["again"].text
+    assert story.said["again"].counts.keys() == {"unchanged"}
+    for path in (f"{MAPS}/settings", f"{GANGS}/a", TIER, NODE):
+        first, again = (story.at(part, path)["metadata"]["resourceVersion"] for part in ("first", "again"))
+        assert first == again, path
+
+
+def test_a_preview_finds_drift_to_the_field_and_writes_nothing(story: Story) -> None:
+    steps = story.steps["drift"]
+    assert {name: step["op"] for name, step in steps.items()} == {
+        f"ConfigMap/{SPACE}/settings": "update",
+        f"ConfigMap/{SPACE}/other": "create",
+        f"Gang/{SPACE}/a": "update",
+    }
+    assert steps[f"ConfigMap/{SPACE}/settings"]["detailedDiff"].keys() == {"data.colour"}
+    assert steps[f"Gang/{SPACE}/a"]["detailedDiff"].keys() == {"spec.size"}
+    assert story.at("drift", f"{MAPS}/settings")["data"]["colour"] == "green"
+    assert story.live["drift", f"{MAPS}/other"] is None
+
+
+def test_drift_is_put_back_and_changes_are_made_in_place_beside_what_others_own(story: Story) -> None:
+    settings = story.at("refused", f"{MAPS}/settings")
+    assert settings["data"] == {"colour": "blue", "theirs": "kept"}
+    assert settings["metadata"]["labels"]["t"] == "b"
+    assert settings["metadata"]["uid"] == story.at("first", f"{MAPS}/settings")["metadata"]["uid"]
+    assert story.at("refused", f"{MAPS}/other")["data"] == {"a": "1"}
+    assert story.at("refused", f"{GANGS}/a")["spec"] == {"size": 4}
+
+
+def test_what_cannot_be_changed_is_replaced(story: Story) -> None:
+    before, after = story.at("first", TIER), story.at("refused", TIER)
+    assert after["value"] == 2000
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert story.said["refused"].counts["replaced"] == 1
+
+
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        (f"ConfigMap/{SPACE}/polite", ['conflict with "kim"', ".data.colour"]),
+        (
+            f"ConfigMap/{SPACE}/theirs",
+            [f"ConfigMap {SPACE}/theirs exists and is not ours", "Delete it, or give it this label"],
+        ),
+        (f"Gang/{SPACE}/b", ["spec.size", "less than or equal to 8"]),
+        ("Node/contract-2", ["Node contract-2 is not registered: start its kubelet under this name"]),
+        (f"Crew/{SPACE}/a", ["the cluster has no kind Crew in absent.example/v1: install what brings it first"]),
+    ],
+)
+def test_what_is_refused_is_named_with_the_way_out(resource: str, words: list[str], story: Story) -> None:
+    assert story.said["refused"].status != 0
+    for word in words:
+        assert word in story.said["refused"].of(resource), story.said["refused"].text[-6000:]
+
+
+def test_what_is_refused_is_left_as_it_was(story: Story) -> None:
+    assert story.at("refused", f"{MAPS}/polite")["data"] == {"colour": "green"}
+    assert story.at("refused", f"{MAPS}/theirs")["data"] == {"colour": "theirs"}
+    assert story.live["refused", f"{GANGS}/b"] is None
+
+
+def test_a_failed_roll_out_is_named_and_rolled_back(story: Story) -> None:
+    said = story.said["refused"].of(f"Deployment/{SPACE}/a")
+    assert f"Deployment {SPACE}/a: not rolled out after" in said
+    assert "ImagePullBackOff: no such image" in said
+    assert "Rolled back: what was there before runs again" in said
+    live = story.at("refused", f"{DEPLOYMENTS}/a")
     assert live["spec"]["template"]["spec"]["containers"][0]["image"] == "lab/a:1"
-    assert wait_for(lambda: (cluster.get(path) or {})["status"].get("availableReplicas") == 2)
-    assert stack.preview()[f"Deployment/{space}/a"]["op"] == "update", "the broken revision is still declared"
-    stack.declare([an_object("Namespace", space), a_deployment(space, "lab/a:1")])
-    assert stack.up().counts.keys() == {"unchanged"}
+    assert live["status"]["availableReplicas"] == 2
+    assert f"Deployment/{SPACE}/a" not in story.steps["mended"], "what was rolled back is what the state holds"
 
 
-@pytest.mark.usefixtures("kubelet")
-def test_a_first_roll_out_that_fails_stays_and_is_tried_again(stack: Stack, cluster: Cluster, space: str) -> None:
-    stack.declare([an_object("Namespace", space), a_deployment(space, "lab/broken:1")])
+def test_a_first_roll_out_that_fails_stays_and_is_tried_again(story: Story) -> None:
+    said = story.said["refused"].of(f"Deployment/{SPACE}/b")
+    assert "ImagePullBackOff" in said
+    assert "It stays as it is for you to look at" in said
+    assert story.at("refused", f"{DEPLOYMENTS}/b")["status"].get("availableReplicas", 0) == 0
+    assert story.steps["mended"][f"Deployment/{SPACE}/b"]["op"] == "update"
+    assert story.at("mended", f"{DEPLOYMENTS}/b")["status"]["availableReplicas"] == 2
+
+
+def test_what_is_no_longer_declared_is_deleted_and_nothing_else(story: Story) -> None:
+    mended = story.said["mended"]
+    assert mended.status == 0, mended.text
+    deleted = {name for name, step in story.steps["mended"].items() if step["op"] == "delete"}
+    assert deleted == {f"ConfigMap/{SPACE}/other", "Node/contract-1"}
+    assert story.live["mended", f"{MAPS}/other"] is None
+    assert story.at("mended", f"{MAPS}/theirs")["data"] == {"colour": "theirs"}
+
+
+def test_labels_of_a_node_come_and_go_and_the_node_stays(story: Story) -> None:
+    assert story.at("first", NODE)["metadata"]["labels"].items() >= {"rack": "r01", "of": "kubelet"}.items()
+    assert "rack" not in story.at("mended", NODE)["metadata"]["labels"]
+    assert story.at("end", NODE)["metadata"]["labels"]["of"] == "kubelet"
+
+
+def test_destroy_ends_when_everything_is_gone(story: Story) -> None:
+    assert story.said["end"].status == 0, story.said["end"].text
+    assert story.live["end", f"/api/v1/namespaces/{SPACE}"] is None
+    assert story.live["end", TIER] is None
+
+
+@pytest.mark.usefixtures("story")
+def test_a_definition_whose_names_another_one_has_is_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
+    assert cluster.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", a_definition("Gang", "gangs")
+    ).is_success
+    stack = Stack(tmp_path, cluster.kubeconfig)
+    stack.declare([a_definition("Gang", "crews")])  # the same kind
     done = stack.up()
     assert done.status != 0
-    assert "ImagePullBackOff" in done.text
-    assert "It stays as it is for you to look at" in done.text
-    assert cluster.get(f"/apis/apps/v1/namespaces/{space}/deployments/a") is not None
-    again = stack.up()
-    assert again.status != 0, "a second run must not call it unchanged"
-    stack.declare([an_object("Namespace", space), a_deployment(space, "lab/a:2")])
-    done = stack.up()
-    assert done.status == 0, done.text
+    said = done.of(f"CustomResourceDefinition/crews.{GROUP}")
+    assert f"CustomResourceDefinition crews.{GROUP}: the cluster does not serve it" in said
+    assert '"Gang" is already in use' in said
