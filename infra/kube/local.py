@@ -23,8 +23,8 @@ from pathlib import Path
 from infra.kube import certificates
 from infra.kube.access import ClusterError
 
-READY_S = 120.0
-"""An idle machine takes 3 to 6 s (measured); one whose cores are busy takes longer."""
+READY_S = 300.0
+"""An idle machine takes 3 to 6 s, one with twenty processes a core took 99 s (measured)."""
 STOP_S = 30.0
 """The API server takes over 3 s to end its connections (measured)."""
 POLL_S = 0.1

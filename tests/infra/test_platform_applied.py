@@ -28,6 +28,16 @@ __all__ = ["cluster", "control_plane"]
 pytestmark = pytest.mark.platform
 
 CALL_S = 300
+PROJECT = """\
+name: bringup
+runtime:
+  name: python
+  options: {{toolchain: pip, virtualenv: {root}/.venv}}
+main: {root}/infra
+options:
+  refresh: always
+"""
+"""The clone's Pulumi.yaml, with the stack's configuration beside it and not in the clone."""
 SCHEDULER = """\
 scheduler:
   kind: kubernetes
@@ -50,10 +60,9 @@ class Applied:
 
     def pulumi(self, *words: str) -> str:
         """What a call said; the test ends when it fails."""
-        chosen = ["-s", "platform", "--config-file", str(self.folder / "Pulumi.platform.yaml")]
         done = subprocess.run(
-            ["pulumi", *words, *chosen, "--non-interactive", "--color=never"],
-            cwd=repo_root(),
+            ["pulumi", *words, "--non-interactive", "--color=never"],
+            cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -72,6 +81,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterato
     start, end = text.index("scheduler:\n"), text.index("\ntiers: [") + 1
     (folder / "site.yaml").write_text(text[:start] + SCHEDULER + text[end:])
     (folder / "state").mkdir()
+    (folder / "Pulumi.yaml").write_text(PROJECT.format(root=repo_root()))
     wanted = design(build(load_site(folder / "site.yaml"))).objects
     variables = environment() | {
         "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
