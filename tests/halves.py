@@ -29,7 +29,7 @@ def halves() -> dict[str, Sequence[str]]:
     """Arguments of pytest for each half. Nothing waits for a core while there is work, so a worker for each is enough."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
-        "without the lab": ("tests", "-n", str(cores), "-m", "not lab"),
+        "without the lab": ("tests", "-n", str(cores), "-m", "not lab and not platform"),
         "on the lab": ("tests", "-n", str(LABS), "--dist", "loadscope", "-m", "lab"),
     }
 

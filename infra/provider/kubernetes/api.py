@@ -78,14 +78,14 @@ class Api:
         """The pods of a namespace that carry these labels."""
         chosen = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
         listed = await self._call("GET", f"/api/v1/namespaces/{namespace}/pods", params=chosen)
-        return list((listed or {}).get("items", ()))
+        return list((listed or {}).get("items") or ())
 
     async def established(self, manifest: Mapping[str, Any]) -> None:
         """Wait until the kind of a CustomResourceDefinition is served."""
         end = time.monotonic() + ESTABLISHED_S
         while True:
             live = await self.read(manifest) or {}
-            conditions = {one["type"]: one for one in live.get("status", {}).get("conditions", ())}
+            conditions = {one["type"]: one for one in live.get("status", {}).get("conditions") or ()}  # null at first
             if conditions.get("Established", {}).get("status") == "True":
                 return
             refused = conditions.get("NamesAccepted", {})
@@ -100,7 +100,7 @@ class Api:
         end = time.monotonic() + (ESTABLISHED_S if "." in group.partition("/")[0] else 0.0)
         while (group, kind) not in self._kinds:
             served = await self._call("GET", root)
-            for one in (served or {}).get("resources", ()):
+            for one in (served or {}).get("resources") or ():
                 if "/" not in one["name"]:
                     self._kinds[group, one["kind"]] = one["name"], one["namespaced"]
             if (group, kind) not in self._kinds:
@@ -118,7 +118,7 @@ class Api:
         listed = await self._call("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
         return any(
             one["spec"]["group"] == group.partition("/")[0] and one["spec"]["names"]["kind"] == kind
-            for one in (listed or {}).get("items", ())
+            for one in (listed or {}).get("items") or ()
         )
 
     async def _call(self, verb: str, url: str, **more: Any) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def _deployment(spec: Object, status: Object) -> Rollout:
     )
     old = status.get("replicas", 0) - updated
     seen = f"{updated} of {wanted} pods of the new revision, {ready} available, {max(old, 0)} of the old one left"
-    conditions = {one["type"]: one for one in status.get("conditions", ())}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
     if conditions.get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
         return Rollout(False, seen, failed=True)
     return Rollout(updated >= wanted and old <= 0 and ready >= updated, seen)
@@ -66,12 +66,12 @@ def obstacle(pods: Iterable[Object]) -> str:
     """Why the first pod that is not ready is not: a container's reason, else the scheduler's; '' where no pod says one."""
     for pod in pods:
         status = pod.get("status", {})
-        conditions = {one["type"]: one for one in status.get("conditions", ())}
+        conditions = {one["type"]: one for one in status.get("conditions") or ()}
         if conditions.get("Ready", {}).get("status") == "True":
             continue
         said = [
             one["state"][state]
-            for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+            for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
             for state in ("waiting", "terminated")
             if state in one.get("state", {})
         ]
