@@ -97,6 +97,7 @@ def commands(programs: Path, folder: Path, ports: Ports) -> dict[str, list[str]]
             "tls-private-key-file": f"{pki}/apiserver.key",
             "client-ca-file": f"{pki}/ca.crt",
             "authorization-mode": "Node,RBAC",
+            "allow-privileged": "true",  # Pod Security refuses it per namespace; device plugins need it
             "enable-admission-plugins": "NodeRestriction",
             "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
             "service-account-key-file": f"{pki}/tokens.pub",

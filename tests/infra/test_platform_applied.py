@@ -133,7 +133,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "PriorityClass": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "Node": {"metadata": {"labels": {"bringup.local/rack": "elsewhere"}}},
     "Topology": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
-    "ResourceFlavor": {"spec": {"nodeLabels": {"bringup.local/gpu": "other"}}},
+    "ResourceFlavor": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "Cohort": {"spec": {"parentName": "elsewhere"}},
     "ClusterQueue": {"spec": {"queueingStrategy": "StrictFIFO"}},
     "LocalQueue": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
@@ -144,12 +144,14 @@ DRIFT: dict[str, dict[str, Any]] = {
 def test_a_change_by_hand_of_any_kind_is_found_by_preview_and_put_back(stack: Applied, cluster: Cluster) -> None:
     first = {one.kind: one for one in reversed(stack.objects)}
     assert first.keys() == DRIFT.keys()
-    for kind, change in DRIFT.items():
-        cluster.patch(cluster.path(first[kind].manifest), change)
-    found = stack.pulumi("preview", "--diff")
+    try:
+        for kind, change in DRIFT.items():
+            cluster.patch(cluster.path(first[kind].manifest), change)
+        found = stack.pulumi("preview", "--diff")
+    finally:
+        stack.pulumi("up", "--yes", "--skip-preview")
     for one in first.values():
         assert f"::{one.key}]" in found, f"preview does not name {one.key}:\n{found[-3000:]}"
-    stack.pulumi("up", "--yes", "--skip-preview")
     said = stack.pulumi("preview")
     assert not {"create", "update", "replace", "delete"} & set(said.partition("Resources:")[2].split()), said
 

@@ -9,6 +9,9 @@ from capacity.services.slurm import Account, Qos
 
 GPU_RESOURCE = "nvidia.com/gpu"
 """What NVIDIA's device plugin offers (https://github.com/NVIDIA/k8s-device-plugin)."""
+SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+"""Above every tier, and the API server takes them from any user
+(https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
 MEMBER = "bringup-member"
 TIER_STEP = 1000
 """Between the priorities of two tiers, so that a class of the site's own fits between; Kubernetes allows up to 1e9 for users."""
@@ -100,10 +103,9 @@ def _quota(
 
 def _tier_quotas(account: Account, tiers: Sequence[str]) -> Iterator[PlatformObject]:
     """No pod of a tier that the account may not use, and none without a tier: the name of the quota is what the user reads."""
-    foreign = [tier for tier in tiers if tier not in account.qos]
-    if foreign:
-        scope = {"scopeName": "PriorityClass", "operator": "In", "values": foreign}
-        yield _quota(account.name, "tier-not-of-this-account", {"pods": "0"}, scope)
+    foreign = [*(tier for tier in tiers if tier not in account.qos), *SYSTEM_CLASSES]
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": foreign}
+    yield _quota(account.name, "tier-not-of-this-account", {"pods": "0"}, scope)
     scope = {"scopeName": "PriorityClass", "operator": "DoesNotExist"}
     yield _quota(account.name, "priority-class-missing", {"pods": "0"}, scope)
 

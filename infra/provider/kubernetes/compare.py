@@ -12,6 +12,7 @@ IMMUTABLE: dict[str, tuple[tuple[str, ...], ...]] = {
     "RoleBinding": (("roleRef",),),
     "PriorityClass": (("value",), ("preemptionPolicy",)),
     "Topology": (("spec", "levels"),),
+    "ResourceFlavor": (("spec",),),  # where it names a topology, as ours do
     "LocalQueue": (("spec", "clusterQueue"),),
     "ResourceQuota": (("spec", "scopeSelector"),),
 }

@@ -105,13 +105,19 @@ def test_a_lab_account_may_use_its_own_tiers_and_no_pod_goes_without_one() -> No
         "hard": {"pods": "0"},
         "scopeSelector": {
             "matchExpressions": [
-                {"scopeName": "PriorityClass", "operator": "In", "values": ["training", "experimentation"]}
+                {
+                    "scopeName": "PriorityClass",
+                    "operator": "In",
+                    "values": ["training", "experimentation", "system-cluster-critical", "system-node-critical"],
+                }
             ]
         },
     }
     assert services["priority-class-missing"]["hard"] == {"pods": "0"}
-    research = {one["metadata"]["name"] for one in quotas if one["metadata"]["namespace"] == "research"}
-    assert research == {"gpus", "priority-class-missing"}
+    research = {one["metadata"]["name"]: one["spec"] for one in quotas if one["metadata"]["namespace"] == "research"}
+    assert research.keys() == {"gpus", "priority-class-missing", "tier-not-of-this-account"}
+    (expression,) = research["tier-not-of-this-account"]["scopeSelector"]["matchExpressions"]
+    assert expression["values"] == ["system-cluster-critical", "system-node-critical"], "classes of the system alone"
 
 
 def test_priorities_follow_the_order_of_the_tiers_and_the_lowest_preempts_none(platform: Platform) -> None:
