@@ -134,11 +134,11 @@ DRIFT: dict[str, dict[str, Any]] = {
     "Node": {"metadata": {"labels": {"bringup.local/rack": "elsewhere"}}},
     "Topology": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "ResourceFlavor": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
-    "Cohort": {"spec": {"parentName": "elsewhere"}},
+    "Cohort": {"spec": {"resourceGroups": None}},
     "ClusterQueue": {"spec": {"queueingStrategy": "StrictFIFO"}},
     "LocalQueue": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
 }
-"""A change by hand of one object of each kind; of kinds that let nobody change their body, a label."""
+"""A change by hand of what we set in one object of each kind; of kinds that let nobody change their body, a label."""
 
 
 def test_a_change_by_hand_of_any_kind_is_found_by_preview_and_put_back(stack: Applied, cluster: Cluster) -> None:
