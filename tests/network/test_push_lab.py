@@ -30,6 +30,7 @@ from network.drivers.ssh import SshHost
 from network.nos.frr import nftables
 from network.nos.frr.driver import Switch
 from network.push import Target, preview, push, targets
+from network.render import render_filter, render_structured, structured_config
 from tests.infra.lab.helpers import other_site
 
 pytestmark = pytest.mark.lab
@@ -150,6 +151,49 @@ def test_a_leaf_that_announces_too_much_loses_its_session_alone(fabric):
         vtysh(spine, "clear bgp *")
     assert state_of("spine01", port, "Established") == "Established"
     assert preview(leaf) == ""
+
+
+def ways(at: str, to: str) -> set[str]:
+    """Ports by which the kernel of a switch reaches an address."""
+    argv = lab.exec_argv(NAME, at, ["ip", "-j", "route", "show", to])
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+    return {hop["dev"] for route in json.loads(done.stdout) for hop in route.get("nexthops", [route])}
+
+
+def ways_within_20s(at: str, to: str, wanted: set[str]) -> set[str]:
+    deadline = time.monotonic() + 20
+    while (found := ways(at, to)) != wanted and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
+def test_traffic_goes_by_others_before_a_switch_in_maintenance_goes(fabric):
+    plan, target = fabric.plan, fabric.targets["spine01"]
+    loopbacks = plan.addresses[plan.addresses["network"] == "loopback"].set_index("device")["address"]
+    here, there = (loopbacks[leaf].split("/")[0] for leaf in ("leaf01", "leaf02"))
+    up = plan.cables[(plan.cables["a_device"] == "leaf01") & (plan.cables["stage"] == "leaf-spine")]
+    by = dict(zip(up["b_device"], up["a_port"], strict=True))
+    assert ways_within_20s("leaf01", there, set(by.values())) == set(by.values())
+    config = {**structured_config(plan, "spine01"), "drained": True}
+    drained = render_filter(plan, "spine01") + render_structured(config, "frr")
+    assert "bgp graceful-shutdown" in preview(replace(target, config=drained))
+    assert [p.result for p in push([replace(target, config=drained)])] == ["applied"]
+    try:
+        others = set(by.values()) - {by["spine01"]}
+        assert ways_within_20s("leaf01", there, others) == others
+        assert state_of("leaf01", by["spine01"], "Established") == "Established"
+        ping = lab.exec_argv(NAME, "leaf01", ["ping", "-q", "-i", "0.1", "-c", "50", "-I", here, there])
+        sent = subprocess.Popen(ping, stdout=subprocess.PIPE, text=True)
+        time.sleep(1)
+        for port in plan.cables.loc[plan.cables["b_device"] == "spine01", "b_port"]:
+            down = lab.exec_argv(NAME, "spine01", ["ip", "link", "set", port, "down"])
+            subprocess.run(down, timeout=30, check=True)
+        assert "50 packets transmitted, 50 received" in sent.communicate(timeout=60)[0]
+    finally:
+        for port in plan.cables.loc[plan.cables["b_device"] == "spine01", "b_port"]:
+            subprocess.run(lab.exec_argv(NAME, "spine01", ["ip", "link", "set", port, "up"]), timeout=30, check=True)
+        assert [p.result for p in push([target])] == ["applied"]
+    assert ways_within_20s("leaf01", there, set(by.values())) == set(by.values())
 
 
 def test_a_filter_alone_is_pushed_and_put_back(fabric):
