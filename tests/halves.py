@@ -2,6 +2,7 @@
 
     python -m tests.halves
 
+Those that start a Kubernetes control plane are in neither half: `make test-platform` runs them.
 The half without the lab runs at a lower priority and writes to the terminal. What the half on the lab writes follows when the first
 has ended. Exit status: that of the first half that failed, 0 when none did.
 """
