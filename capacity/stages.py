@@ -90,7 +90,7 @@ Stage = Callable[[Site, Catalog, Built], tuple[Built, list[Finding]]]
 def fabric(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:
     """Counts of the compute fabric."""
     tree, findings = compute.compute_tree(site, catalog)
-    return {"tree": tree}, findings
+    return {"tree": tree}, findings + (compute.check_small(site, tree) if tree else [])
 
 
 def storage(site: Site, catalog: Catalog, built: Built) -> tuple[Built, list[Finding]]:

@@ -66,7 +66,7 @@ def compute_tree(site: Site, catalog: Catalog) -> tuple[fabric.FatTree | None, l
         ]
     more = _working(site, [{"fabric.leaf_uplinks": math.ceil(spec.unit_nodes * spec.bisection - 1e-9)}])
     found = [*check_tree(tree, spec.bisection, more), *check_spines(site, tree)]
-    found += [*check_idle_ports(site, tree), *check_small(site, tree)]
+    found += check_idle_ports(site, tree)
     return tree, found + check_nic(nic.rate_gbps, nic.pcie_gen, nic.x16_per_port)
 
 

@@ -344,7 +344,7 @@ def test_cables_as_built_are_compared_with_the_plan(tmp_path: Path, capsys: pyte
     assert cli.main(["compare", site, "--facts", facts]) == JUDGED_NO
     said = capsys.readouterr().out
     assert "AS-BUILT-CABLE" in said
-    assert "As built: 1 of " in said
+    assert "; 1 recorded as installed, by row" in said
 
 
 def test_options_are_ranked_and_the_others_say_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -591,7 +591,9 @@ def test_evidence_ages_by_its_kind(
         return with_record(entry, started=then, ended=then, identities=found, form=form)
 
     contents = changed(real_contents, item, aged)
-    assert item_of(judge(register, SmallPlan(real_site), contents, (), NOW), item).status == status
+    began = real_site.schedule.model_copy(update={"start_date": then.date()})
+    site = real_site.model_copy(update={"schedule": began})
+    assert item_of(judge(register, SmallPlan(site), contents, (), NOW), item).status == status
 
 
 def test_one_subject_without_evidence_keeps_the_item_open(

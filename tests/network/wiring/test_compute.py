@@ -7,7 +7,7 @@ from capacity.outputs.summary import part
 from inventory.findings import Finding
 from inventory.site import Site, load_site
 from inventory.site.whatif import changed
-from network.wiring.compute import compute_tree
+from network.wiring.compute import check_small, compute_tree
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,20 @@ def test_a_small_cluster_is_planned_on_one_switch_with_its_subnet_managers() -> 
 )
 def test_more_switches_than_one_for_few_servers_are_named(servers: int, managers: str, small: bool) -> None:
     settings = [f"server.count={servers}", f"fabric.subnet_managers={managers}"]
-    found = [one for one in found_of(changed("h100-1000-ib", settings)) if one.id == "FABRIC-SMALL"]
+    found = small_of(changed("h100-1000-ib", settings))
     assert len(found) == small
     for one in found:
         assert one.numbers["switches"] > 1
         assert one.numbers["fill"] == 64 // 8
         (way,) = one.remedies
         after = changed("h100-1000-ib", [*settings, *(f"{key}={value}" for key, value in way.settings.items())])
-        assert "FABRIC-SMALL" not in {one.id for one in found_of(after)}
+        assert small_of(after) == []
+
+
+def small_of(site: Site) -> list[Finding]:
+    tree, _ = compute_tree(site, site.catalog)
+    assert tree is not None
+    return check_small(site, tree)
 
 
 def test_servers_added_to_one_switch_move_no_cable() -> None:
