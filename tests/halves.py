@@ -24,6 +24,8 @@ NICE = 10
 LABS = 2
 """Workers on the lab: the standing lab and all others, which take about as long. More would try the budgets of both for nothing."""
 POLL_S = 0.5
+AGAIN_S = 60.0
+"""From an interrupt to the next one: taking a lab down takes less."""
 
 
 def halves() -> dict[str, Sequence[str]]:
@@ -51,13 +53,27 @@ def run(arguments: Mapping[str, Sequence[str]]) -> int:
             print(f"Tests {followed}:", flush=True)
             follow(log, other)
         except (KeyboardInterrupt, Ended) as why:
-            for process in (one, other):
-                if isinstance(why, Ended):  # the terminal sends SIGINT to all processes itself
-                    process.send_signal(signal.SIGINT)
+            if isinstance(why, Ended):  # the terminal sends SIGINT to all processes itself
+                interrupt((one, other))
             one.wait()
             follow(log, other)
             return 130
         return status or other.returncode
+
+
+def interrupt(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """End processes of pytest as from a terminal, and ask again after AGAIN_S: Python drops an interrupt that a callback of its
+    garbage collector meets.
+    """
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    for process in processes:
+        while True:
+            try:
+                process.wait(AGAIN_S)
+                break
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)
 
 
 class Ended(Exception):

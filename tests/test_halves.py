@@ -72,7 +72,7 @@ def test_a_run_that_is_ended_ends_both_halves(both: list[str], tmp_path: Path) -
         Path(module).write_text(
             "import pathlib, time\nimport pytest\n@pytest.fixture\ndef up():\n"
             f"    pathlib.Path({path!r}).touch()\n    yield\n    pathlib.Path({path!r}).unlink()\n"
-            "def test_waits(up): time.sleep(60)\n"
+            "def test_waits(up): time.sleep(600)\n"
         )
     with start(both) as run:
         end = time.monotonic() + 60
@@ -80,7 +80,7 @@ def test_a_run_that_is_ended_ends_both_halves(both: list[str], tmp_path: Path) -
             assert time.monotonic() < end
             time.sleep(0.05)
         os.kill(run.pid, signal.SIGTERM)
-        run.communicate(timeout=60)
+        run.communicate(timeout=200)
     assert run.returncode == 130
     assert not (tmp_path / "a").exists()
     assert not (tmp_path / "b").exists()

@@ -245,7 +245,9 @@ def test_what_is_sure_costs_a_first_plan_no_trial(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Tried, "fault", None)
     for name in FIRST:
         plan = first_plan(name)
-        plan = replace(plan, findings=tuple(one for one in plan.findings if one.id != "FABRIC-SMALL"))  # tried at few servers
+        plan = replace(
+            plan, findings=tuple(one for one in plan.findings if one.id != "FABRIC-SMALL")
+        )  # tried at few servers
         assert proved(plan) is plan
 
 
