@@ -23,7 +23,8 @@ demo-metal: setup ## Two empty virtual machines become accepted Slurm nodes, wit
 	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
-	@$(PYTHON) -m tests.halves
+	@$(PYTHON) -m pytest tests -n auto -m "not lab and not platform"
+	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
 
 test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu and not platform"
