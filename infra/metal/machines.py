@@ -28,7 +28,7 @@ WITHOUT_LINK = "pcie.0"
 UNLINKED_CARDS_AT = 0x08
 """PCI devices of the root complex from which on cards without a link are."""
 CARD = "virtio-serial-pci,class=0x0380"
-"""What stands where a GPU card would: a device of QEMU without a purpose, under the PCI class of a display controller."""
+"""Stands in for a GPU card, which QEMU does not model: an unused virtio serial device that reports the class of a display."""
 OVMF_CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 OVMF_VARS = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 

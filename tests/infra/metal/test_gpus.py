@@ -58,8 +58,9 @@ def test_a_node_without_listed_gpus_is_refused(simulated: Simulated) -> None:
 def test_what_is_unpacked_is_what_was_given_and_programs_can_be_run(simulated: Simulated) -> None:
     files = simulated.files("gpu001")
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed(files)))) as archive:
-        found = {f"/{member.name}": archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
-        modes = {f"/{member.name}": member.mode for member in archive}
+        members = [(member, archive.extractfile(member)) for member in archive]
+        found = {f"/{member.name}": content.read() for member, content in members if content is not None}
+        modes = {f"/{member.name}": member.mode for member, _ in members}
     assert found == files
     assert modes[GPU_PYTHON] == 0o755
     assert modes[f"{STATES}/gpu0"] == 0o644
@@ -89,7 +90,7 @@ def test_a_drive_can_warn_and_have_no_link(tmp_path: Path) -> None:
     assert (second["bus"], second["smart_critical_warning"], second["serial"]) == (WITHOUT_LINK, "1", "S9")
 
 
-@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="QEMU is not installed")
+@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU: make demo-metal installs it")
 def test_qemu_takes_the_board(tmp_path: Path) -> None:
     """The machine is made and nothing of it runs: QEMU ends by itself at the first command of its monitor."""
     argv = command(machine(tmp_path, drives=(), still=True), "disk")
