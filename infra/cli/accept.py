@@ -2,12 +2,9 @@
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from infra.cli.common import JUDGED_NO, OK, UsageError, add_site, add_verb, planned
-
-if TYPE_CHECKING:
-    from capacity.model import Plan
 
 
 def add(verbs: Any) -> None:
@@ -44,8 +41,10 @@ def run_accept(arguments: argparse.Namespace) -> int:
     from importlib.metadata import version
 
     from capacity.accepted import files_of, write
+    from capacity.as_built import AsBuiltError, kept_as_built
     from capacity.build import build
     from capacity.sizes import complete
+    from inventory.delivered.as_built import AS_BUILT_FILE
     from inventory.site.accepted import MANIFEST
     from inventory.site.loading import without_accepted
 
@@ -58,7 +57,12 @@ def run_accept(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--take {unknown[0]}: not an accepted value that is another today ({changed})")
         plan = build(complete(without_accepted(site, [tuple(key.split(".")) for key in arguments.take])))
     if arguments.as_built:
-        plan = _as_built(arguments, plan)
+        try:
+            plan, moved = kept_as_built(plan, lambda folder: planned(arguments.site, start=folder))
+        except AsBuiltError as problem:
+            raise UsageError(f"--as-built: {problem}") from None
+        if moved:
+            print(f"as built: {moved} cables where {AS_BUILT_FILE} records them")
     against = sorted({one.id for one in plan.findings if one.severity == "error"} - set(arguments.despite))
     if against:
         print(
@@ -69,37 +73,3 @@ def run_accept(arguments: argparse.Namespace) -> int:
     folder = write(site.dir, files)
     print(f"wrote {folder}\naccepted state {json.loads(files[MANIFEST])['hash']}: commit the folder with the site file")
     return OK
-
-
-def _as_built(arguments: argparse.Namespace, plan: "Plan") -> "Plan":
-    """The plan with its cables where as_built.csv records them; UsageError where that cannot be."""
-    import dataclasses
-    import tempfile
-    from importlib.metadata import version
-    from pathlib import Path
-
-    from capacity.accepted import files_of, write
-    from inventory.delivered.as_built import AS_BUILT_FILE, load_as_built
-    from network.as_built import as_installed, unlike
-
-    file = plan.site.dir / AS_BUILT_FILE
-    built = load_as_built(plan.site)
-    if built.empty:
-        raise UsageError(f"--as-built: {file} records no cable")
-    try:
-        installed = as_installed(plan.cables, built)
-    except ValueError as problem:
-        raise UsageError(f"--as-built: {file}: {problem}") from None
-    changed = unlike(installed, plan.cables)
-    if not changed:
-        return plan
-    with tempfile.TemporaryDirectory() as folder:
-        standing = write(Path(folder), files_of(dataclasses.replace(plan, cables=installed), version("bringup")))
-        made = planned(arguments.site, start=standing)
-    if moved := unlike(installed, made.cables):
-        raise UsageError(
-            f"--as-built: {len(moved)} cables cannot stay where they are: {', '.join(moved[:3])}. The plan gives these ports to "
-            "others, as where a server's rail belongs on another leaf: exchange their plugs (bringup compare names them)"
-        )
-    print(f"as built: {len(changed)} cables where {file} records them")
-    return made

@@ -7,7 +7,6 @@ In: kubernetes/{go.mod, go.sum, main.go}, which pin every module by version and 
 `bin` holds the binary and a link per program. docs/decisions/0381-kubernetes-is-built-from-its-modules.md says why it is built.
 """
 
-import os
 import platform
 import re
 import shutil
@@ -16,7 +15,7 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-from infra.toolchain.golang import ensure_go
+from infra.toolchain.golang import build_environment, ensure_go
 from infra.toolchain.paths import ToolchainError, cache_dir
 from infra.toolchain.pulumi_cli import Progress, build_counting, locked, run
 
@@ -91,14 +90,7 @@ def build(target: Path, progress: Progress) -> Path:
         )
     progress(f"getting Go {GO_VERSION}", 0.0)
     go = str(ensure_go(cache, GO_VERSION))
-    env = os.environ | {
-        "GOTOOLCHAIN": "local",
-        "GOFLAGS": "-mod=readonly -modcacherw",
-        "GOMODCACHE": str(work / "modules"),
-        "GOCACHE": str(work / "objects"),
-        "GOWORK": "off",
-        "CGO_ENABLED": "0",
-    }
+    env = build_environment(work)
     progress("downloading Go modules", 0.0)
     total = len(run([go, "list", "-deps", "."], cwd=SOURCE, env=env, limit_s=BUILD_LIMIT_S).splitlines())
     with tempfile.TemporaryDirectory(dir=cache, prefix="kubernetes-") as scratch:

@@ -44,6 +44,18 @@ def ensure_go(cache: Path, version: str = GO_VERSION) -> Path:
     return root / "bin" / "go"
 
 
+def build_environment(work: Path) -> dict[str, str]:
+    """Environment of a build that go.sum pins whole: this Go, modules and compiled packages below `work`, no cgo."""
+    return os.environ | {
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly -modcacherw",
+        "GOMODCACHE": str(work / "modules"),
+        "GOCACHE": str(work / "objects"),
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+
+
 def parse_version(text: str) -> tuple[int, ...]:
     """(1, 25, 8) from '1.25.8', and (1, 26) from '1.26rc1': the leading numbers."""
     match = re.match(r"\d+(?:\.\d+)*", text)

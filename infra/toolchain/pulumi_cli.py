@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.toolchain.golang import ensure_go, parse_version
+from infra.toolchain.golang import build_environment, ensure_go, parse_version
 from infra.toolchain.paths import ToolchainError, cache_dir, pulumi_link, tools_dir
 
 Progress = Callable[[str, float], None]  # what is being done, and which share of it (0 to 1) is finished
@@ -166,14 +166,7 @@ def build(target: Path, progress: Progress) -> Path:
     progress(f"getting Go {'.'.join(map(str, parse_version(go_mod_version())))}", 0.0)
     go = ensure_go(cache)
     work = cache / "build"
-    env = os.environ | {
-        "GOTOOLCHAIN": "local",
-        "GOFLAGS": "-mod=readonly -modcacherw",
-        "GOMODCACHE": str(work / "modules"),
-        "GOCACHE": str(work / "objects"),
-        "GOWORK": "off",
-        "CGO_ENABLED": "0",
-    }
+    env = build_environment(work)
     source = Path(__file__).parent
     packages = [f"{MODULE}/pkg/v3/cmd/pulumi", "./cmd/..."]
     progress("downloading Go modules", 0.0)

@@ -6,7 +6,6 @@ created and judged by the API server, and never started.
 
 import functools
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ import pytest
 
 from capacity.build import build
 from capacity.services.platform import PlatformObject, design
-from infra.env import OWN_KUBERNETES, environment, search_path
 from infra.layers.platform import definitions
 from inventory.paths import repo_root, site_dir
 from inventory.site import load_site
 from tests.control_plane import Cluster, cluster, control_plane, wait_for
+from tests.pulumi_cli import call, kubernetes_environment
 
 __all__ = ["cluster", "control_plane"]
 
@@ -60,18 +59,10 @@ class Applied:
 
     def pulumi(self, *words: str) -> str:
         """What a call said; the test ends when it fails."""
-        done = subprocess.run(
-            ["pulumi", *words, "--non-interactive", "--color=never"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        command = ["pulumi", *words, "--non-interactive", "--color=never"]
+        status, said = call(command, self.folder, self.environment, CALL_S)
+        assert status == 0, said
+        return said
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +71,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterato
     text = (site_dir("lab") / "site.yaml").read_text()
     start, end = text.index("scheduler:\n"), text.index("\ntiers: [") + 1
     (folder / "site.yaml").write_text(text[:start] + SCHEDULER + text[end:])
-    (folder / "state").mkdir()
     (folder / "Pulumi.yaml").write_text(PROJECT.format(root=repo_root()))
     wanted = design(build(load_site(folder / "site.yaml"))).objects
-    variables = environment() | {
-        "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
-        "PULUMI_CONFIG_PASSPHRASE": "of a test",
-        "PYTHONPATH": str(repo_root()),
-    }
-    variables.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
-    variables["PATH"] = search_path(variables["PATH"], [OWN_KUBERNETES])
-    made = Applied(folder, variables, wanted)
+    made = Applied(folder, kubernetes_environment(folder), wanted)
     for one in wanted:
         if one.kind == "Node":  # as its kubelet would
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": one.name}}

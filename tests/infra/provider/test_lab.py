@@ -30,6 +30,7 @@ from network.drivers.credentials import bmc_credentials, snmp_credentials, switc
 from network.drivers.pdu import Pdu
 from network.drivers.redfish import Bmc
 from network.nos.frr.driver import Switch
+from tests import pulumi_cli
 from tests.infra.lab.helpers import other_site
 
 pytestmark = pytest.mark.lab
@@ -57,18 +58,9 @@ class Rig:
 
     def pulumi(self, *arguments):
         """Run the CLI to its end; returns exit status and output."""
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=repo_root(),
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=RUN_LIMIT_S,
-            check=False,
-        )
-        self.output.append(done.stdout + done.stderr)
-        return done.returncode, done.stdout + done.stderr
+        status, output = pulumi_cli.call(self.command(*arguments), repo_root(), self.env, RUN_LIMIT_S)
+        self.output.append(output)
+        return status, output
 
     def command(self, *arguments):
         return ["pulumi", *arguments, "--stack", NAME, "--non-interactive", "--color=never"]

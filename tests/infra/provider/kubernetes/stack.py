@@ -3,14 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.env import OWN_KUBERNETES, environment, search_path
 from inventory.paths import repo_root
+from tests.pulumi_cli import call, kubernetes_environment
 
 CALL_S = 240
 PROJECT = """\
@@ -53,15 +52,7 @@ class Stack:
         self.folder = folder
         (folder / "Pulumi.yaml").write_text(PROJECT.format(venv=repo_root() / ".venv"))
         shutil.copy(Path(__file__).parent / "program.py", folder / "__main__.py")
-        (folder / "state").mkdir()
-        self.environment = environment() | {
-            "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
-            "PULUMI_CONFIG_PASSPHRASE": "of a test",
-            "PYTHONPATH": str(repo_root()),
-            "KUBECONFIG_OF_TEST": str(kubeconfig),
-        }
-        self.environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
-        self.environment["PATH"] = search_path(self.environment["PATH"], [OWN_KUBERNETES])
+        self.environment = kubernetes_environment(folder) | {"KUBECONFIG_OF_TEST": str(kubeconfig)}
         assert self.run("stack", "init", "test").status == 0
 
     def declare(self, objects: Sequence[dict[str, Any]]) -> None:
@@ -80,14 +71,6 @@ class Stack:
         }
 
     def run(self, *words: str) -> Outcome:
-        done = subprocess.run(
-            ["pulumi", *words, "--non-interactive", "--color=never", *(["-s", "test"] if words[0] != "stack" else [])],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout + done.stderr)
+        stack = ["-s", "test"] if words[0] != "stack" else []
+        command = ["pulumi", *words, "--non-interactive", "--color=never", *stack]
+        return Outcome(*call(command, self.folder, self.environment, CALL_S))

@@ -1,7 +1,16 @@
 """The provider against a real API server, through Pulumi's engine: what a provider below `pulumi_kubernetes` has to do.
 
-One story in a stack: create, again, drift, a change of which half is refused, the change mended, the end. Each test looks at a part
-of it. Another provider of the same types is held to it with its `pulumi-resource-kubernetes` in place of ours (stack.py).
+A fixture runs `pulumi up` on one stack in this order, and keeps what was said and what the cluster held. Each test looks at
+one part:
+
+1. `first`: FIRST is created; `again`: the same once more.
+2. `drift`: somebody changes three objects, and a preview has to find them.
+3. `refused`: CHANGED is declared, with REFUSED, which the cluster or the provider has to refuse.
+4. `corrected`: CORRECTED is declared, and everything goes through.
+5. `end`: the stack is destroyed.
+
+To hold another provider of the same types to it, put its `pulumi-resource-kubernetes` in place of ours
+(tests/pulumi_cli.py).
 """
 
 import contextlib
@@ -79,17 +88,25 @@ def a_deployment(name: str, image: str) -> Object:
     return an_object("Deployment", name, SPACE, api="apps/v1", spec=spec)
 
 
+STANDING = [an_object("Namespace", SPACE), a_definition("Gang", "gangs"), a_gang("a", 4)]
+"""Declared from the beginning to the end."""
+UNTIL_CORRECTED = [a_map("other", a="1"), a_map("polite", forced=False, colour="red"), a_node("contract-1")]
+"""Declared in FIRST and CHANGED alike. `polite` takes no field that somebody else has set."""
 FIRST = [
-    an_object("Namespace", SPACE),
+    *STANDING,
+    *UNTIL_CORRECTED,
     a_map("settings", colour="red", size="1"),
-    a_map("other", a="1"),
-    a_map("polite", forced=False, colour="red"),
     a_tier(1000),
-    a_definition("Gang", "gangs"),
-    a_gang("a", 4),
-    a_node("contract-1"),
     a_deployment("a", "lab/a:1"),
 ]
+CHANGED = [
+    *STANDING,
+    *UNTIL_CORRECTED,
+    a_map("settings", colour="blue"),
+    a_tier(2000),
+    a_deployment("a", "lab/broken:2"),
+]
+"""Changes in place, one that needs another object, and an image that does not start."""
 REFUSED = [
     a_map("theirs", colour="ours"),
     a_gang("b", 9),
@@ -97,27 +114,16 @@ REFUSED = [
     {"apiVersion": "absent.example/v1", "kind": "Crew", "metadata": {"name": "a", "namespace": SPACE}, "spec": {}},
     a_deployment("b", "lab/broken:1"),
 ]
-CHANGED = [
-    an_object("Namespace", SPACE),
-    a_map("settings", colour="blue"),
-    a_map("other", a="1"),
-    a_map("polite", forced=False, colour="red"),
-    a_tier(2000),
-    a_definition("Gang", "gangs"),
-    a_gang("a", 4),
-    a_node("contract-1"),
-    a_deployment("a", "lab/broken:2"),
-]
-MENDED = [
-    an_object("Namespace", SPACE),
+"""An object of somebody else, a size above the definition's, a node that is not there, a kind that is not, a broken image."""
+CORRECTED = [
+    *STANDING,
     a_map("settings", colour="blue"),
     a_map("polite", colour="red"),
     a_tier(2000),
-    a_definition("Gang", "gangs"),
-    a_gang("a", 4),
     a_deployment("a", "lab/a:1"),
     a_deployment("b", "lab/b:1"),
 ]
+"""CHANGED with images that start and without what was refused: `polite` now takes its field, two objects are gone."""
 
 
 @dataclass
@@ -187,9 +193,9 @@ def story(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Story:
         assert cluster.post(MAPS, theirs).status_code == 201
         stack.declare(CHANGED + REFUSED)
         up("refused")
-        stack.declare(MENDED)
-        told.steps["mended"] = stack.preview()
-        up("mended")
+        stack.declare(CORRECTED)
+        told.steps["corrected"] = stack.preview()
+        up("corrected")
         told.said["end"] = stack.run("destroy", "--yes", "--skip-preview")
         told.look("end", cluster)
     return told
@@ -286,7 +292,7 @@ def test_a_failed_roll_out_is_named_and_rolled_back(story: Story) -> None:
     live = story.at("refused", f"{DEPLOYMENTS}/a")
     assert live["spec"]["template"]["spec"]["containers"][0]["image"] == "lab/a:1"
     assert live["status"]["availableReplicas"] == 2
-    assert f"Deployment/{SPACE}/a" not in story.steps["mended"], "what was rolled back is what the state holds"
+    assert f"Deployment/{SPACE}/a" not in story.steps["corrected"], "what was rolled back is what the state holds"
 
 
 def test_a_first_roll_out_that_fails_stays_and_is_tried_again(story: Story) -> None:
@@ -294,22 +300,22 @@ def test_a_first_roll_out_that_fails_stays_and_is_tried_again(story: Story) -> N
     assert "ImagePullBackOff" in said
     assert "It stays as it is for you to look at" in said
     assert story.at("refused", f"{DEPLOYMENTS}/b")["status"].get("availableReplicas", 0) == 0
-    assert story.steps["mended"][f"Deployment/{SPACE}/b"]["op"] == "update"
-    assert story.at("mended", f"{DEPLOYMENTS}/b")["status"]["availableReplicas"] == 2
+    assert story.steps["corrected"][f"Deployment/{SPACE}/b"]["op"] == "update"
+    assert story.at("corrected", f"{DEPLOYMENTS}/b")["status"]["availableReplicas"] == 2
 
 
 def test_what_is_no_longer_declared_is_deleted_and_nothing_else(story: Story) -> None:
-    mended = story.said["mended"]
-    assert mended.status == 0, mended.text
-    deleted = {name for name, step in story.steps["mended"].items() if step["op"] == "delete"}
+    corrected = story.said["corrected"]
+    assert corrected.status == 0, corrected.text
+    deleted = {name for name, step in story.steps["corrected"].items() if step["op"] == "delete"}
     assert deleted == {f"ConfigMap/{SPACE}/other", "Node/contract-1"}
-    assert story.live["mended", f"{MAPS}/other"] is None
-    assert story.at("mended", f"{MAPS}/theirs")["data"] == {"colour": "theirs"}
+    assert story.live["corrected", f"{MAPS}/other"] is None
+    assert story.at("corrected", f"{MAPS}/theirs")["data"] == {"colour": "theirs"}
 
 
 def test_labels_of_a_node_come_and_go_and_the_node_stays(story: Story) -> None:
     assert story.at("first", NODE)["metadata"]["labels"].items() >= {"rack": "r01", "of": "kubelet"}.items()
-    assert "rack" not in story.at("mended", NODE)["metadata"]["labels"]
+    assert "rack" not in story.at("corrected", NODE)["metadata"]["labels"]
     assert story.at("end", NODE)["metadata"]["labels"]["of"] == "kubelet"
 
 
