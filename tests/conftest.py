@@ -7,6 +7,7 @@ variable SOAK_SEED holds a seed (`make soak` sets it to today's date, as in 2026
 """
 
 import functools
+import gc
 import importlib.util
 import os
 import shutil
@@ -137,6 +138,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for reason in filter(None, map(missing, need.args)):
                 item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: item.get_closest_marker("lab") is not None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is loaded by now lives to the end: the collector of garbage does not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

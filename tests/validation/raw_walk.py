@@ -1,20 +1,22 @@
 """Every way to leave something out of a raw output: texts that hold JSON are opened, and closed again.
 
-for place, raw in without_each(raw_of(item, subject)): ...      # each key, element and leaf left out in turn
-for place, raw in renamed(raw, names): ...                      # each name of a device changed in turn
+for place, without in without_each(raw_of(item, subject)): ...  # each key, element and leaf left out in turn
+for place, with_other in renamed(raw, names): ...               # each name of a device changed in turn
 
-Of longer lists every element is left out, and `ends` of them are opened at each end: the others are like them.
+The raw output of a place is made when it is asked for: `without()`. Of longer lists every element is left out, and `ends`
+of them are opened at each end: the others are like them. `two_of_each_kind` picks from the places.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 Pass = Callable[[str], bool]
 Put = Callable[[Any], bytes]
-Leave = Callable[[], bytes]
+Changed = Callable[[], bytes]
 STRANGER = "stranger99"
 """A name that no plan has."""
 ENDS = 2
@@ -79,23 +81,25 @@ def document(raw: bytes) -> Opened:
     return found if isinstance(found, Opened) else Opened("rows", [line.split() for line in text.splitlines()])
 
 
-def without_each(raw: bytes, other: Pass = lambda place: False, ends: int = ENDS) -> Iterator[tuple[str, bytes]]:
-    """(place, raw output without it) of each key and element at any depth, but for places of which `other` says that they are about
-    something else."""
+def without_each(raw: bytes, other: Pass = lambda place: False, ends: int = ENDS) -> Iterator[tuple[str, Changed]]:
+    """(place, what makes the raw output without it) of each key and element at any depth.
+
+    Left out are places of which `other` says that they are about something else.
+    """
     yield from _without(document(raw), "", lambda new: new.closed().encode(), other, ends)
 
 
-def _without(value: Any, at: str, put: Put, keep: Pass, ends: int) -> Iterator[tuple[str, bytes]]:
+def _without(value: Any, at: str, put: Put, keep: Pass, ends: int) -> Iterator[tuple[str, Changed]]:
     for place, part, with_, lacking in _parts(value, at, put, ends):
         if keep(place):
             continue
         if lacking is not None:
-            yield place, lacking()
+            yield place, lacking
         if part is not None:
             yield from _without(part, place, with_, keep, ends)
 
 
-def _parts(value: Any, at: str, put: Put, ends: int) -> Iterator[tuple[str, Any, Put, Leave | None]]:
+def _parts(value: Any, at: str, put: Put, ends: int) -> Iterator[tuple[str, Any, Put, Changed | None]]:
     """(place, part or None for one that is not opened, how to put another there, how to leave it out)."""
     if isinstance(value, Opened):
         form = value.form
@@ -122,20 +126,35 @@ def _lacking(value: Any, at: Any, put: Put) -> bytes:
 
 def renamed(
     raw: bytes, names: Collection[str], other: Pass = lambda place: False, ends: int = ENDS
-) -> Iterator[tuple[str, bytes]]:
-    """(place, raw output) with each name of a device, where it stands as a key or a value, changed in turn into a stranger's."""
+) -> Iterator[tuple[str, Changed]]:
+    """(place, what makes the raw output) with each name of a device changed in turn into a stranger's, as a key or a value."""
     yield from _renamed(document(raw), "", lambda new: new.closed().encode(), names, other, ends)
 
 
 def _renamed(
     value: Any, at: str, put: Put, names: Collection[str], keep: Pass, ends: int
-) -> Iterator[tuple[str, bytes]]:
+) -> Iterator[tuple[str, Changed]]:
     for place, part, with_, _ in _parts(value, at, put, ends):
         if keep(place):
             continue
         if isinstance(value, dict) and (key := place.rpartition("/")[2]) in names:
-            yield f"{place} (key)", put({(STRANGER if name == key else name): one for name, one in value.items()})
+            yield f"{place} (key)", partial(_with_key, value, key, put)
         if isinstance(part, str) and part in names:
-            yield f"{place} (value)", with_(STRANGER)
+            yield f"{place} (value)", partial(with_, STRANGER)
         elif part is not None:
             yield from _renamed(part, place, with_, names, keep, ends)
+
+
+def _with_key(value: dict[str, Any], key: str, put: Put) -> bytes:
+    return put({(STRANGER if name == key else name): one for name, one in value.items()})
+
+
+def two_of_each_kind(places: Iterable[tuple[str, Changed]]) -> Iterator[tuple[str, Changed]]:
+    """The first and the last of the places that differ by numbers only: gpu001 is like gpu004, and not like leaf01."""
+    kinds: dict[str, list[tuple[str, Changed]]] = {}
+    for place, changed in places:
+        kinds.setdefault(re.sub(r"\d+", "0", place), []).append((place, changed))
+    for alike in kinds.values():
+        yield alike[0]
+        if len(alike) > 1:
+            yield alike[-1]

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from inventory.site import Site
 from tests.plans import plan_of
 from tests.validation import test_incast, test_roce
 from tests.validation.bench import TRAINED, numbers, raw_of, with_parts
-from tests.validation.raw_walk import renamed, without_each
+from tests.validation.raw_walk import Changed, renamed, two_of_each_kind, without_each
 from tests.validation.recordings import made
 from tests.validation.test_rejudge import OF_ROCE, burnt, planned_for, subject_of
 from validation.evidence import Record
@@ -174,17 +175,23 @@ def excused(item: str, place: str) -> bool:
     return any(re.fullmatch(pattern, place) for pattern in DECIDES_NOTHING.get(item, {}))
 
 
-def mutated(raw: bytes, plan: Plan, other: Callable[[str], bool], ends: int) -> Iterator[tuple[str, bytes]]:
-    """Each raw output with something left out or renamed, but for places of which `other` says that they are not asked for."""
-    yield from without_each(raw, other, ends)
-    yield from renamed(raw, set(plan.devices["name"]), other, ends)
+Places = Callable[[bytes, Plan, Callable[[str], bool]], Iterator[tuple[str, Changed]]]
 
 
-@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.soak)])
-def ends(request: pytest.FixtureRequest) -> int:
-    """How many elements at each end of a list are opened; of all lists every element is left out."""
-    opened: int = request.param
-    return opened
+@pytest.fixture(params=["two of each kind", pytest.param("all", marks=pytest.mark.soak)])
+def places(request: pytest.FixtureRequest) -> Places:
+    """Each place to leave out or rename, but for those of which `other` says that they are not asked for.
+
+    In `make test` two of each kind, and one element at each end of a list is opened; in a soak all, and two.
+    """
+    every = request.param == "all"
+
+    def found(raw: bytes, plan: Plan, other: Callable[[str], bool]) -> Iterator[tuple[str, Changed]]:
+        ends = 2 if every else 1
+        walk = chain(without_each(raw, other, ends), renamed(raw, set(plan.devices["name"]), other, ends))
+        return walk if every else two_of_each_kind(walk)
+
+    return found
 
 
 SUBJECTS = {"S062.measured": ("leaf01", "ibl001"), "S054.applied": ("gpu001", "leaf01")}
@@ -201,16 +208,16 @@ def raw_for(item: str, subject: str) -> bytes:
 
 @pytest.mark.parametrize(("item", "subject"), CASES)
 def test_what_is_left_out_or_renamed_does_not_pass(
-    register: Register, record: MakeRecord, plan: Plan, item: str, subject: str, ends: int
+    register: Register, record: MakeRecord, plan: Plan, item: str, subject: str, places: Places
 ) -> None:
     judge, raw = Judge(register, record, planned_for(plan, item), item, subject), raw_for(item, subject)
     assert judge.why_not(raw) == ""
-    passed = {place for place, changed in mutated(raw, plan, not_of(item), ends) if judge.why_not(changed) == ""}
+    passed = {place for place, changed in places(raw, plan, not_of(item)) if judge.why_not(changed()) == ""}
     assert {place for place in passed if not excused(item, place)} == set()
 
 
 def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
-    register: Register, record: MakeRecord, plan: Plan, ends: int
+    register: Register, record: MakeRecord, plan: Plan, places: Places
 ) -> None:
     """All items about a training at once: they have the same raw output."""
     judges = [Judge(register, record, plan, item, "lab") for item in sorted(TRAINED)]
@@ -218,15 +225,16 @@ def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
     assert [judge.why_not(raw) for judge in judges] == [""] * len(judges)
     passed = {
         (judge.item, place)
-        for place, changed in mutated(raw, plan, not_of("S188.measured"), ends)
+        for place, changed in places(raw, plan, not_of("S188.measured"))
+        for made_of in [changed()]
         for judge in judges
-        if not excused(judge.item, place) and judge.why_not(changed) == ""
+        if not excused(judge.item, place) and judge.why_not(made_of) == ""
     }
     assert passed == set()
 
 
 def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan, ends: int
+    monkeypatch: pytest.MonkeyPatch, plan: Plan, places: Places
 ) -> None:
     """On a site that pins host keys: what a node signed has to be what is judged, and all of it."""
     raw = with_parts(made()).as_json()
@@ -241,10 +249,8 @@ def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(
     assert holds(raw)
     passed = {
         place
-        for place, changed in mutated(
-            raw, plan, lambda place: place != "" and not f"{place}/".startswith("/parts/"), ends
-        )
-        if place.startswith("/parts/") and holds(changed)
+        for place, changed in places(raw, plan, lambda place: place != "" and not f"{place}/".startswith("/parts/"))
+        if place.startswith("/parts/") and holds(changed())
     }
     assert {place for place in passed if not re.fullmatch(r"/parts/\w+/\w+/samples", place)} == set()
 
