@@ -4,7 +4,8 @@ What was read is kept as JSON in the folder `__pycache__` beside the file, as Py
 takes a tenth of libyaml's time. It counts while the file has the same size and time of change. Where it cannot be written, or
 Python is told to write no bytecode, nothing is kept. JSON holds data only: a file that somebody put there runs nothing.
 
-Not for what people hand in: libyaml takes no care of hostile nesting (inventory/site/yaml_source.py does).
+Not for what people hand in: libyaml takes no care of hostile nesting (inventory/site/yaml_source.py does), and `handed_in` reads
+small files of theirs.
 """
 
 import contextlib
@@ -23,6 +24,26 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 64 << 20
 FORM = 1
 """Form of what is kept; another number makes what was kept before count no longer."""
+
+
+class _HandedIn(yaml.SafeLoader):
+    """PyYAML's own reader, for which a value that its tag cannot have is a fault of the text: `rack_u: !!int`."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            kind = node.tag.removeprefix("tag:yaml.org,2002:")
+            said = f"{node.value!r} is no value of the tag {kind}" if isinstance(node, yaml.ScalarNode) else str(error)
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
+
+
+def handed_in(text: str) -> Any:
+    """The content of a text that somebody wrote. yaml.YAMLError, which names the place, when it cannot be read."""
+    try:
+        return yaml.load(text, Loader=_HandedIn)
+    except RecursionError:
+        raise yaml.YAMLError("too deeply nested") from None
 
 
 def read_data(path: Path) -> Any:

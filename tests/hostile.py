@@ -24,6 +24,25 @@ NASTY = (
 )
 """Texts that move cursors, split lines, turn the reading direction, are no Unicode, or look like numbers."""
 
+TAGGED = tuple(
+    f"{tag} {value}".strip()
+    for tag in (
+        "!!int",
+        "!!float",
+        "!!bool",
+        "!!timestamp",
+        "!!null",
+        "!!map",
+        "!!seq",
+        "!!str",
+        "!!binary",
+        "!!set",
+        "!",
+    )
+    for value in ("", "''", "+", "_", "x", "5", "1:2", "2026-99-99", "[1]", "{a: 1}")
+)
+"""Values of YAML with a tag before them, most of them such as no value of the tag can be."""
+
 CONTROLS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 texts = st.one_of(st.sampled_from(NASTY), st.text(max_size=40))

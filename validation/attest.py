@@ -21,6 +21,7 @@ from securesystemslib.signer import CryptoSigner
 
 from inventory.paths import read_file, write_file
 from inventory.site import Site
+from inventory.yaml_data import handed_in
 from network.drivers.errors import one_line, printable
 from validation import countersignatures, forms
 from validation.approvals import Approved
@@ -378,7 +379,7 @@ def _attested(register: Register, item_id: str) -> Item:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        form = yaml.safe_load(read_file(path, strict.MAX_SMALL).decode("utf-8"))
+        form = handed_in(read_file(path, strict.MAX_SMALL).decode("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise AttestError(f"{path}: cannot be read: {error}") from None
     if not isinstance(form, dict):

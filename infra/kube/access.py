@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 import httpx
 import yaml
 
+from inventory.yaml_data import handed_in
+
 ANSWER_S = 10.0
 """For the first answer of an API server; one that is up answers within a second."""
 LARGEST = 1 << 20
@@ -49,7 +51,7 @@ def connect(path: Path) -> Connection:
     try:
         if path.stat().st_size > LARGEST:
             raise ClusterError(f"{path}: larger than {LARGEST >> 20} MiB, so it is no kubeconfig")
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given = handed_in(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ClusterError(
             f"kubeconfig {path} cannot be read: {error.strerror}. Write the path of a file of the cluster's administrator: "

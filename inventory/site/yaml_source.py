@@ -7,7 +7,7 @@ Pure: text in, Document out; every fault of the text is a Problem, never an exce
 
 import contextlib
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,7 +116,7 @@ def parse(text: str) -> Document:
         )
         return document
     if nodes:
-        document.value = _Builder(document).build(nodes[0], ())
+        document.value = _Builder(document, _tags(text)).build(nodes[0], ())
         if "&" in text and not any(problem.what == ALIAS for problem in document.problems):
             document.problems += _anchors(text)
     return document
@@ -136,6 +136,24 @@ def _anchors(text: str) -> list[Problem]:
         for event in yaml.parse(text, Loader=yaml.SafeLoader)
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None and event.start_mark is not None
     ]
+
+
+_EVENTS = {ScalarNode: yaml.ScalarEvent, MappingNode: yaml.MappingStartEvent, SequenceNode: yaml.SequenceStartEvent}
+Tags = Mapping[tuple[type, int], str]
+"""Tags that are written in a text, by the kind of event and its place: a node that is composed has a tag in any case."""
+
+
+def _tags(text: str) -> Tags:
+    """The explicit tags of a text that could be parsed. `!!int` before nothing has a value that no constructor can make."""
+    if "!" not in text:
+        return {}
+    return {
+        (type(event), event.start_mark.index): event.tag
+        for event in yaml.parse(text, Loader=yaml.SafeLoader)
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        and event.tag is not None
+        and event.start_mark is not None
+    }
 
 
 def _nodes(text: str) -> list[Node]:
@@ -199,8 +217,9 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
 class _Builder:
     """Turns nodes into values and notes where each came from."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, tags: Tags) -> None:
         self.document = document
+        self.tags = tags
         self.constructor = SafeConstructor()
         self.seen: set[int] = set()
 
@@ -220,15 +239,9 @@ class _Builder:
         if len(path) > MAX_DEPTH:
             self.problem(path[:4], mark, "too deeply nested", "", f"at most {MAX_DEPTH} levels", "flatten it")
             return None
-        if node.tag not in PLAIN_TAGS:
-            self.problem(
-                path,
-                mark,
-                "an explicit YAML tag",
-                node.tag.removeprefix("tag:yaml.org,2002:"),
-                "a plain value",
-                "delete the tag (the word after '!')",
-            )
+        tag = self._tag(node)
+        if tag is not None:
+            self._tagged(path, mark, tag)
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -237,6 +250,15 @@ class _Builder:
         assert isinstance(node, ScalarNode)
         self.document.texts[path] = node.value
         return self._scalar(node, path, mark)
+
+    def _tag(self, node: Node) -> str | None:
+        """The tag that is written before a node, or one that no plain value has; None where it has none of either."""
+        written = self.tags.get((_EVENTS[type(node)], node.start_mark.index))
+        return written if written is not None or node.tag in PLAIN_TAGS else node.tag
+
+    def _tagged(self, path: Path, mark: Mark, tag: str) -> None:
+        shown = tag.removeprefix("tag:yaml.org,2002:")
+        self.problem(path, mark, "an explicit YAML tag", shown, "a plain value", "delete the tag (the word after '!')")
 
     def _scalar(self, node: ScalarNode, path: Path, mark: Mark) -> Any:
         if node.tag == "tag:yaml.org,2002:int" and ":" in node.value:
@@ -260,6 +282,10 @@ class _Builder:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             mark = _mark(key_node)
+            tag = self._tag(key_node)
+            if tag is not None and isinstance(key_node, ScalarNode):
+                self._tagged((*path, key_node.value), mark, tag)
+                continue
             key: Hashable = self._key(key_node)
             if key == "<<":
                 self.problem(path, mark, "a merge key", "<<", "values written out", "write the values out")

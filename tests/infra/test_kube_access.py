@@ -64,7 +64,8 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "current-context: a", "current-context: a\ncontexts: 3", "a: b: c", "\0", "[" * 10_000]
+    "text",
+    ["", "[]", "current-context: a", "current-context: a\ncontexts: 3", "a: b: c", "\0", "[" * 10_000, "a: !!int"],
 )
 def test_a_file_that_is_no_kubeconfig_is_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"

@@ -1,14 +1,17 @@
 """Data files that come with the program: what is kept of them is what they say, and only as long as they say it."""
 
+import contextlib
 import datetime
 import os
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from inventory import yaml_data
-from inventory.yaml_data import kept_at, read_data
+from inventory.yaml_data import handed_in, kept_at, read_data
+from tests.hostile import TAGGED
 
 TEXT = "a: [1, 2.5, yes, null]\nb: {c: text, d: &x {e: 1e3}, f: *x}\n"
 MEANT = {"a": [1, 2.5, True, None], "b": {"c": "text", "d": {"e": 1000.0}, "f": {"e": 1000.0}}}
@@ -87,3 +90,20 @@ def test_nothing_is_kept_of_a_file_that_is_not_the_programs(
 def test_a_folder_that_cannot_be_written_keeps_nothing(file: Path) -> None:
     kept_at(file).parent.write_text("a file in the place of the folder")
     assert read_data(file) == MEANT
+
+
+@pytest.mark.parametrize("value", TAGGED)
+def test_what_people_hand_in_is_read_or_refused_with_its_place(value: str) -> None:
+    """`!!int` before nothing was an IndexError of PyYAML, `!!bool x` a KeyError, `!!timestamp x` an AttributeError."""
+    with contextlib.suppress(yaml.YAMLError):
+        assert handed_in("columns: {part: a}").keys() == handed_in(f"columns: {value}").keys()
+
+
+def test_a_value_that_its_tag_cannot_have_is_named() -> None:
+    with pytest.raises(yaml.YAMLError, match=r"(?s)'' is no value of the tag int.*line 2, column 8"):
+        handed_in("a: 1\nlast:  !!int\n")
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(yaml.YAMLError, match="too deeply nested"):
+        handed_in("[" * 2_000)

@@ -23,6 +23,7 @@ import yaml
 from inventory.findings import Finding, finding, remedy
 from inventory.imports.core.result import OUTCOMES
 from inventory.imports.core.source import MAX_BYTES, ImportFault, bounded, decode, number
+from inventory.yaml_data import handed_in
 
 COLUMNS_FILE = Path(__file__).parent / "columns.yaml"
 HEADING_ROWS = 40
@@ -132,7 +133,7 @@ class Unit:
 def column_map(text: str, path: Path) -> ColumnMap:
     """A column map from YAML: keys sheet, heading_row, columns, units, skus. ImportFault for anything else in it."""
     try:
-        raw = yaml.safe_load(text)
+        raw = handed_in(text)
     except yaml.YAMLError as error:
         raise ImportFault(path, f"not valid YAML: {' '.join(str(error).split())}", "correct the column map") from None
     do = "write keys sheet, heading_row, columns: {field: heading}, units: {field: unit} and skus: {part number: catalogue slug}"

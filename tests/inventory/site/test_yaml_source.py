@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from inventory.paths import repo_root
 from inventory.site import yaml_source
-from inventory.site.yaml_source import Document, parse
+from inventory.site.yaml_source import Document, Mark, parse
+from tests.hostile import TAGGED
 
 SHIPPED = sorted(path for path in (repo_root() / "inventory").rglob("*.yaml") if "__pycache__" not in path.parts)
 VALID = (Path(__file__).parents[2] / "errors" / "_valid.yaml").read_text(encoding="utf-8")
@@ -50,6 +51,26 @@ def test_a_mistyped_file_is_the_same_by_both(changes: list[tuple[float, str, int
         other.texts,
         other.problems,
     )
+
+
+@pytest.mark.parametrize("place", ["a: 1\nrack_u: {}\n", "rack_u: [1, {} ]\n", "- {}\n"])
+@pytest.mark.parametrize("value", TAGGED)
+def test_a_value_with_a_tag_is_a_problem_at_its_place(value: str, place: str) -> None:
+    """`rack_u: !!int` ended in an IndexError of PyYAML, and `rack_u: !!map` in one of the writer of site files."""
+    text = place.replace("{}", value)
+    (problem,) = parse(text).problems
+    before = text[: text.index("!")]
+    assert problem.what == "an explicit YAML tag"
+    assert problem.mark == Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def test_a_key_with_a_tag_is_a_problem() -> None:
+    (problem,) = parse("a: {!!int b: 3}").problems
+    assert (problem.what, problem.path, problem.mark) == ("an explicit YAML tag", ("a", "b"), Mark(1, 5))
+
+
+def test_an_exclamation_mark_within_a_value_is_none() -> None:
+    assert parse("a: 'mind! the gap'\nb: x!!int\n# !!int\n").value == {"a": "mind! the gap", "b": "x!!int"}
 
 
 @pytest.mark.parametrize("text", ["[" * 3_900, "[" * 200_000, "- " * 900, "- " * 90_000, "{a: " * 1_000 + "}" * 1_000])

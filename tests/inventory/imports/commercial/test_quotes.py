@@ -13,7 +13,7 @@ from inventory.findings import Finding
 from inventory.imports.commercial.quotes import compare, cord_of, read_quote
 from inventory.imports.core.result import Imported
 from inventory.imports.core.source import ImportFault, number
-from inventory.imports.core.tables import ColumnMap, fields, read
+from inventory.imports.core.tables import ColumnMap, column_map, fields, read
 from inventory.site.sections.schedule import LeadTime
 from tests.findings import names, offers
 
@@ -403,3 +403,9 @@ def test_usual_headings_are_known(heads: str) -> None:
     result = quoted(f"{heads}\nMQM9700-NS2F,switch,2,100,200\n")
     assert verdicts(result)["nvidia-qm9700"] == "agrees"
     assert result.rows.set_index("model").loc["nvidia-qm9700", "amount"] == "200.00"
+
+
+@pytest.mark.parametrize("text", ["heading_row: !!int", "sheet: !!bool x", "columns: {part: !!timestamp x}"])
+def test_a_column_map_with_a_value_that_its_tag_cannot_have_names_the_place(text: str) -> None:
+    with pytest.raises(ImportFault, match="not valid YAML: .* line 1, column"):
+        column_map(text, Path("map.yaml"))
