@@ -33,7 +33,7 @@ from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
 from network.infiniband.subnet import guid_book
 from network.infiniband.wire import FABRIC
-from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, readings
+from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, readings, sharp
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -560,6 +560,14 @@ def _sweep(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again({**value, "all_reduce_mb_s": readings.all_reduce_mb_s(report["rows"])}, faults)
 
 
+def _in_network(raw: bytes, subject: str, plan: Plan) -> Again:
+    """All-reduce with and without reduction in the switches, joined again. GPU nodes without a part are faults."""
+    texts = _side_by_side(raw)
+    ranks = sweeps.ranks_of({node: one["ranks"] for node, one in _kept(texts).items()})
+    found = sharp.judge(plan, ranks)
+    return Again(found.value, [*_absent(texts, plan), *found.problems])
+
+
 def _nvlink(raw: bytes, subject: str, plan: Plan) -> Again:
     """The NCCL of one node by itself, from its own part."""
     ranks = sweeps.ranks_of({subject: _kept({subject: raw.decode()})[subject]["ranks"]})
@@ -659,6 +667,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S054.measured": _crossed,
     "S055.measured": _incast(incast.lossless),
     "S056.measured": _incast(incast.marked),
+    "S058.measured": _in_network,
     "S061.applied": _version,
     "S062.measured": _neighbours,
     "S066.measured": _sweep,
@@ -697,6 +706,7 @@ def _trained(raw: bytes) -> list[Part]:
 
 
 PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
+    "S058.measured": _digests,
     "S066.measured": _digests,
     "S068.measured": _digests,
     "S124.measured": _digests,

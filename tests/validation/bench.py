@@ -353,6 +353,28 @@ def swept(
     return found
 
 
+def swept_in_network(nodes: Sequence[str], on_us: float = 400.0, off_us: float = 500.0) -> dict[str, list[str]]:
+    """By node, what each of its eight ranks keeps of all-reduce over all nodes with reduction in the switches, and without."""
+    found: dict[str, list[str]] = {node: [] for node in nodes}
+    for asked, time_us, algorithm in (("on", on_us, "COLLNET_DIRECT"), ("off", off_us, "RING")):
+        for node, texts in swept(nodes, per_node=8, device="NVIDIA H100 80GB HBM3").items():
+            for rank in map(json.loads, texts):
+                (whole,) = (span for span in rank["spans"] if span["span"] == "whole")
+                rows = rows_wanted([8 * 16**7, 8 * 10**9], whole["size"], ("all_reduce",))
+                leads = rank["rank"] == 0
+                span = {**whole, "time_us": [time_us] * len(rows)} | ({"rows": rows} if leads else {})
+                sizes = {str(row["size_b"]): [algorithm] for row in rows} if leads else {}
+                channels = 16 if asked == "on" else 0
+                told = {
+                    "asked": asked,
+                    "plugin": "SHARP" if asked == "on" else "",
+                    "channels": channels,
+                    "algorithms": sizes,
+                }
+                found[node].append(json.dumps({**rank, "spans": [span], "in_network": told}))
+    return found
+
+
 def kept_by(texts: Sequence[str], samples: str = "") -> bytes:
     """What a node signs of its ranks' files and of what lies beside them (workloads/sign_result.py)."""
     return json.dumps({"ranks": list(texts), "samples": samples}, indent=1).encode()
@@ -412,6 +434,8 @@ def raw_of(item: str, subject: str, largest_b: int = 8 * 10**9) -> bytes:
         view = best_view(Facts(subnets=subnets))
         assert view is not None
         return own_part(view, guid_book(load_assets(plan.site))[subject])
+    if item == "S058.measured":
+        return side_by_side({node: kept_by(texts) for node, texts in swept_in_network(gpus).items()})
     if item == "S066.measured":
         return side_by_side({node: kept_by(texts) for node, texts in swept(gpus, largest_b=largest_b).items()})
     if item == "S068.measured":

@@ -90,6 +90,7 @@ DECIDES_NOTHING: Mapping[str, Mapping[str, str]] = {
         r"/data/(links|ports)/(lo|eth0|swp\d+)(/.*)?": "no in-band cable is planned there",
         r"/data/links/\w+/addresses/\d+": "the step is about the MTU",
     },
+    "S058.measured": {r"/parts/\w+/ranks/\d+/transports/\w+": "S066 and S151 judge over what ranks are connected"},
     "S062.measured": {
         r"/(lanes|arbitration)/.*": "S048 is about service levels and lanes",
         r"/(nodes|far)/\d+/3 \(value\)": "a node is known by its GUID, not by what it calls itself",

@@ -249,8 +249,8 @@ def subject_of(item: str) -> str:
 
 
 def planned_for(plan: Plan, item: str) -> Plan:
-    """The plan with what an item needs: GPUs that compute for what a node says of NVLink, limits of links."""
-    if item == "S151.measured":
+    """The plan with what an item needs: GPUs that compute for NVLink and reduction in switches, limits of links."""
+    if item in ("S058.measured", "S151.measured"):
         computing = plan.site.validation.model_copy(update={"workloads_on": "gpu"})
         return dataclasses.replace(plan, site=plan.site.model_copy(update={"validation": computing}))
     if item in ("S047.measured", "S170.observed"):

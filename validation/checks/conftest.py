@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
+from validation import sharp
 from validation.check import site_limit
 from validation.facts import (
     Facts,
@@ -59,6 +60,7 @@ ORDER = (
     "canaries",
     "checkpoint_writes",
     "collectives",
+    "in_network",
     "incast_run",
     "fire_drill",
     "diagnosed_again",
@@ -73,6 +75,8 @@ SWEPT = "/var/tmp/bringup-collectives-"
 """What the ranks of a sweep keep on their node, followed by the number of the job."""
 MOST_NAMED = 3
 """Faults of one kind that a sentence names."""
+SECOND_PORT = 29501
+"""Of the rendezvous of a second program in one job: the first one's may still be closing."""
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
 
 
@@ -389,38 +393,20 @@ def collectives(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> Sweep:
 def sweep_collectives(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> Sweep:
     """Submit the collectives over all GPU nodes and wait for them. store: as for node_results.begin."""
     names = burn_in_runner.gpu_nodes(plan)
-    budget_s = plan.site.timeouts.collectives_s
     largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
     workload = slurm.workload_of(plan)
-    arguments = ["--sizes", ",".join(map(str, sweeps.sizes_of(plan))), "--timeout-s", str(int(budget_s // 2))]
-    arguments += ["--types", ",".join(sweeps.ELEMENT_B), "--operations", ",".join(sweeps.OPERATIONS)]
+    arguments = sweep_arguments(plan, sweeps.sizes_of(plan), sweeps.OPERATIONS)
     leaves = ";".join(" ".join(names) for names in sweeps.leaves_of(plan))
     arguments += ["--spans", "node,leaf,whole", "--leaf", leaves]
-    timed, warm_up = sweeps.ROUNDS[workload.computes_on]
-    arguments += ["--iterations", str(timed), "--warm-up", str(warm_up)]
-    arguments += ["--results", f"{SWEPT}$SLURM_JOB_ID"]
     run = node_results.begin(plan, "collectives", store)
     script = slurm.carried_script(COLLECTIVES, arguments, workload)
     if workload.computes_on == "gpu":
-        folder = f"{SWEPT}$SLURM_JOB_ID"
-        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node, folder=folder)
-    script += run.step(f"{SWEPT}$SLURM_JOB_ID")
-    options = (
-        *workload.options(len(names)),
-        "--job-name=bringup-collectives",
-        f"--time={max(1, round(budget_s / 60))}",
-    )
-    try:
-        job = scheduler.submit(script, *options, budget_s=budget_s)
-    except DeviceError as error:
-        return Sweep(None, None, str(error))
-    jobs = dict.fromkeys(names, job.job_id)
-    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, slurm.OUTPUT, run) if job.ok else Kept()
-    node_results.remove(scheduler.hosts, jobs, SWEPT, slurm.OUTPUT)
-    if why := ended_badly(job) if not job.ok else "; ".join(kept.errors.values()):
+        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node, folder=f"{SWEPT}$SLURM_JOB_ID")
+    job, kept, why = run_sweep(plan, scheduler, script, run)
+    if why:
         return Sweep(job, None, why)
     try:
-        source = Source(f"job {job.job_id}", "join what the ranks of the collectives measured")
+        source = Source("the collectives", "join what their ranks measured")
         ranks = sweeps.ranks_of(kept.ranks)
         report = sweeps.joined(ranks, source)
         if other := sweeps.unlike(sweeps.wanted_of(plan), ranks, names):
@@ -428,6 +414,61 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> Sw
         return Sweep(job, report, "", nvidias.printed(kept.samples), kept, run)
     except UnreadableAnswer as error:
         return Sweep(job, None, str(error))
+
+
+def sweep_arguments(plan: Plan, sizes: Sequence[int], operations: Sequence[str]) -> list[str]:
+    """What every sweep of collectives is told (workloads/collectives.py)."""
+    timed, warm_up = sweeps.ROUNDS[slurm.workload_of(plan).computes_on]
+    return [
+        *("--sizes", ",".join(map(str, sizes)), "--timeout-s", str(int(plan.site.timeouts.collectives_s // 2))),
+        *("--types", ",".join(sweeps.ELEMENT_B), "--operations", ",".join(operations)),
+        *("--iterations", str(timed), "--warm-up", str(warm_up), "--results", f"{SWEPT}$SLURM_JOB_ID"),
+    ]
+
+
+def run_sweep(plan: Plan, scheduler: slurm.Slurm, script: str, run: Run) -> tuple[slurm.Job | None, Kept, str]:
+    """(job, what its nodes kept and signed, why it is of no use or '') of a sweep over all GPU nodes; the nodes keep nothing."""
+    names, budget_s = burn_in_runner.gpu_nodes(plan), plan.site.timeouts.collectives_s
+    options = (
+        *slurm.workload_of(plan).options(len(names)),
+        "--job-name=bringup-collectives",
+        f"--time={max(1, round(budget_s / 60))}",
+    )
+    try:
+        job = scheduler.submit(script + run.step(f"{SWEPT}$SLURM_JOB_ID"), *options, budget_s=budget_s)
+    except DeviceError as error:
+        return None, Kept(), str(error)
+    jobs = dict.fromkeys(names, job.job_id)
+    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, slurm.OUTPUT, run) if job.ok else Kept()
+    node_results.remove(scheduler.hosts, jobs, SWEPT, slurm.OUTPUT)
+    return job, kept, "; ".join(kept.errors.values()) if job.ok else ended_badly(job)
+
+
+@dataclass(frozen=True)
+class InNetwork:
+    """All-reduce with and without reduction in the switches: what each node kept and signed, or why there is nothing."""
+
+    job: slurm.Job | None
+    kept: Kept
+    error: str
+    run: Run
+
+
+@pytest.fixture(scope="session")
+def in_network(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> InNetwork:
+    """All-reduce over all GPU nodes, first with reduction in the switches, then without, as one Slurm job."""
+    return sweep_in_network(plan, scheduler, store_id)
+
+
+def sweep_in_network(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> InNetwork:
+    """Submit both sweeps and wait for them. store: as for node_results.begin."""
+    workload, wanted = slurm.workload_of(plan), sharp.wanted_of(plan)
+    run = node_results.begin(plan, "in-network", store)
+    told = [*sweep_arguments(plan, wanted.sizes, wanted.operations), "--spans", "whole", "--in-network"]
+    first, second = sharp.ASKED
+    script = slurm.carried_script(COLLECTIVES, [*told, first], workload)
+    script += workload.launch('"$program"', [*told, second], SECOND_PORT)
+    return InNetwork(*run_sweep(plan, scheduler, script, run), run)
 
 
 def ended_badly(job: slurm.Job) -> str:

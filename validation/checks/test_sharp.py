@@ -1,14 +1,22 @@
-"""SHARP: reduction inside the switches of an InfiniBand fabric, as its aggregation manager has set it up (S058)."""
+"""SHARP: reduction inside the switches of an InfiniBand fabric, as its manager has set it up and as NCCL uses it (S058)."""
 
 from collections.abc import Mapping
 
+import pytest
+
 from capacity.model import Plan
-from validation import infiniband
+from network.drivers.errors import UnreadableAnswer
+from validation import infiniband, sharp
 from validation.check import Outcome, check
+from validation.checks.conftest import InNetwork
 from validation.checks.test_adaptive_routing import skip_containers
 from validation.checks.test_infiniband import NOBODY
 from validation.facts import Facts
+from validation.facts.gather import identities
+from validation.facts.node_results import left_unsigned, side_by_side
 from validation.infiniband import best_view
+from validation.runners import collectives as sweeps
+from validation.runners.burn_in import gpu_nodes
 
 
 @check(
@@ -56,4 +64,47 @@ def test_aggregation_trees_hold_the_switch(subject: str, plan: Plan, facts: Fact
         "; ".join(problems) or good,
         identities=view.identities,
         raw=infiniband.part_of(view, ("trees", "sharp_am"), ()),
+    )
+
+
+@check(
+    "S058.measured",
+    inputs=(
+        "frame.devices",
+        "frame.cables",
+        "site.fabric",
+        "site.gpu",
+        "site.server",
+        "site.limits",
+        "site.validation",
+        "site.versions",
+    ),
+)
+def test_all_reduce_gains_by_reduction_in_the_switches(
+    subject: str, plan: Plan, facts: Facts, request: pytest.FixtureRequest
+) -> Outcome:
+    """NCCL's log says that the largest messages were reduced in the switches, and they are faster than without."""
+    skip_containers(facts)
+    swept: InNetwork = request.getfixturevalue("in_network")
+    nodes = gpu_nodes(plan)
+    found = identities([facts.nodes.get(name) for name in nodes])
+    if swept.error or swept.job is None:
+        return Outcome(False, None, swept.error, identities=found)
+    raw = side_by_side(swept.kept.raw, output=swept.job.output.decode(errors="replace"))
+    try:
+        judged = sharp.judge(plan, sweeps.ranks_of(swept.kept.ranks))
+    except UnreadableAnswer as error:
+        return Outcome(False, None, str(error), identities=found, raw=raw)
+    value = judged.value
+    good = f"all-reduce {value.get('with_gb_s', 0):.1f} GB/s with reduction in the switches by {', '.join(value['algorithms'])}"
+    good += f", {value.get('without_gb_s', 0):.1f} GB/s without"
+    return Outcome(
+        not judged.problems,
+        value,
+        "; ".join(judged.problems or [good, *left_unsigned(swept.kept.unsigned, nodes)]),
+        unit="GB/s",
+        identities=(*found, *swept.kept.signed.values()),
+        raw=raw,
+        command=f"sbatch, job {swept.job.job_id}",
+        configuration={**(judged.ran.configuration() if judged.ran else {}), **swept.run.configuration()},
     )

@@ -44,6 +44,7 @@ class Wanted:
     iterations: int
     sizes: tuple[int, ...]
     spans: Mapping[str, tuple[tuple[str, str, int], ...]]
+    operations: tuple[str, ...] = OPERATIONS
 
     @property
     def world(self) -> int:
@@ -93,10 +94,10 @@ def wanted_of(plan: Plan) -> Wanted:
     )
 
 
-def rows_wanted(sizes: Sequence[int], ranks: int) -> list[Row]:
+def rows_wanted(sizes: Sequence[int], ranks: int, operations: Sequence[str] = OPERATIONS) -> list[Row]:
     """What a group of so many ranks measures, in order: the size in bytes is a whole number of elements for each rank."""
     found = []
-    for kind, operation, size_b in product(ELEMENT_B, OPERATIONS, sizes):
+    for kind, operation, size_b in product(ELEMENT_B, operations, sizes):
         elements = max(size_b // ELEMENT_B[kind] // ranks, 1) * ranks
         found.append({"type": kind, "operation": operation, "size_b": elements * ELEMENT_B[kind]})
     return found
@@ -121,7 +122,7 @@ def unlike(wanted: Wanted, ranks: Sequence[Mapping[str, Any]], nodes: Iterable[s
             continue
         for one in rank["spans"]:
             if one["size"] not in rows_of_size:
-                rows_of_size[one["size"]] = rows_wanted(wanted.sizes, one["size"])
+                rows_of_size[one["size"]] = rows_wanted(wanted.sizes, one["size"], wanted.operations)
             rows = rows_of_size[one["size"]]
             if len(one["time_us"]) != len(rows) or one.get("rows", rows) != rows:
                 found.append(f"{name} measured other sizes, types or operations in {one['group']} than planned")

@@ -34,6 +34,15 @@ class SpanOfRank(TypedDict):
     rows: NotRequired[list[Measured]]
 
 
+class InNetwork(TypedDict):
+    """What a rank says of reduction in the switches: `asked` on or off, the algorithms of an all-reduce by its size in bytes."""
+
+    asked: Line
+    plugin: Line
+    channels: Whole
+    algorithms: dict[Line, list[Line]]
+
+
 @with_config(EXTRA_KEYS_STAY)
 class CollectivesRank(TypedDict):
     """One rank of workloads/collectives.py: 'cpu' or the GPU's name, the GPU's UUID as NVML writes it, what it measured."""
@@ -49,6 +58,7 @@ class CollectivesRank(TypedDict):
     iterations: Whole
     transports: dict[Line, Whole]
     spans: list[SpanOfRank]
+    in_network: NotRequired[InNetwork]
 
 
 class CollectivesPrinted(TypedDict):

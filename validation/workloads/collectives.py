@@ -17,6 +17,10 @@ of those that were not). The first rank of a group also has the "rows" that thes
 nccl-tests does: the larger of input and output of one rank. "transports": over what NCCL connected the rank (P2P, SHM, NET/IB,
 NET/Socket; NCCL_DEBUG's "via"), and how many channels. runners/collectives.py joins what the ranks tell.
 
+--in-network on lets NCCL reduce in the switches (NCCL_COLLNET_ENABLE), off forbids it. "in_network" then tells which was asked,
+the CollNet plugin that NCCL loaded, how many channels it connected through it, and, where NCCL logs it (its rank 0), by which
+algorithms it ran an all-reduce of each size in bytes.
+
 With --results each rank writes rank-N.json into that folder on its node; without it rank 0 prints {"ranks": [each rank's]}.
 Standard library and torch only, so that it can be copied to a node alone.
 """
@@ -54,6 +58,11 @@ CHUNK = 1 << 24
 """Elements that are filled or compared at a time."""
 VIA = re.compile(r"Channel \d+(?:/\d+)? ?: .* via (P2P|SHM|NET/[A-Za-z]+)")
 """A connection in NCCL's log, subsystem INIT (transport/p2p.cc, shm.cc, net.cc of NCCL)."""
+COLLNET_PLUGIN = re.compile(r"NET/Plugin: Loaded collnet plugin (\S+)")
+COLLNET_VIA = re.compile(r"CollNet \d+/\d+ : .* via COLLNET/")
+ALGORITHM = re.compile(r"AllReduce: (\d{1,15}) Bytes -> Algo (\w{1,20}) ")
+"""The plugin that NCCL loaded (plugin/net/net_v*.cc), a channel through it (transport/coll_net.cc), both of subsystem INIT; the
+algorithm of an operation (enqueue.cc, subsystem TUNING: by its name since NCCL 2.24, by a number before)."""
 Row = tuple[float, bool, dict[str, Any]]
 """Microseconds that a rank took, whether its result was right, and what was measured: type, operation, size_b."""
 Value = Callable[[Tensor], Tensor]
@@ -262,6 +271,20 @@ def transports(log: str) -> dict[str, int]:
     return dict(Counter(found[1] for line in log.splitlines() if (found := VIA.search(line))))
 
 
+def in_network(log: str, asked: str) -> dict[str, Any]:
+    """What NCCL's log says of reduction in the switches."""
+    algorithms: dict[str, set[str]] = {}
+    for size_b, algorithm in ALGORITHM.findall(log):
+        algorithms.setdefault(size_b, set()).add(algorithm)
+    plugin = COLLNET_PLUGIN.search(log)
+    return {
+        "asked": asked,
+        "plugin": plugin[1] if plugin else "",
+        "channels": sum(1 for _ in COLLNET_VIA.finditer(log)),
+        "algorithms": {size_b: sorted(names) for size_b, names in algorithms.items()},
+    }
+
+
 def measured(options: argparse.Namespace, group: Group, device: torch.device) -> Iterator[Row]:
     """The rows of a group, in the order of types, operations and sizes."""
     for kind, operation, size in product(
@@ -294,6 +317,9 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=ITERATIONS, help="rounds that are timed together")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="rounds before them, at least 1")
     parser.add_argument("--results", default="", help="folder for what each rank tells; $NAME stands for a variable")
+    parser.add_argument(
+        "--in-network", choices=("on", "off"), default="", help="let NCCL reduce in the switches, or not"
+    )
     parser.add_argument("--timeout-s", type=int, default=120, help="a collective that takes longer ends the job")
     parser.add_argument(
         "--computes-on",
@@ -316,7 +342,10 @@ def main() -> int:
     log = Path(tempfile.mkdtemp(prefix="bringup-nccl-")) / "log"
     if gpu:
         torch.cuda.set_device(device)
-        os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", "NCCL_DEBUG_FILE": str(log)}
+        subsystems = "INIT,TUNING" if options.in_network else "INIT"
+        os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": subsystems, "NCCL_DEBUG_FILE": str(log)}
+    if options.in_network:
+        os.environ["NCCL_COLLNET_ENABLE"] = str(int(options.in_network == "on"))
     dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=options.timeout_s))
     me = {
         "rank": dist.get_rank(),
@@ -325,19 +354,23 @@ def main() -> int:
         "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}" if gpu else "",  # as NVML writes it
     }
     spans = sweep(options, [one["host"] for one in everyone(me)], device)
-    mine = {
+    said = log.read_text(errors="replace") if log.exists() else ""
+    mine: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         **me,
         "backend": dist.get_backend(),
         "torch": torch.__version__,
         "world_size": dist.get_world_size(),
         "iterations": options.iterations,
-        "transports": transports(log.read_text(errors="replace")) if log.exists() else {},
+        "transports": transports(said),
         "spans": spans,
     }
     shutil.rmtree(log.parent, ignore_errors=True)
+    if options.in_network:
+        mine["in_network"] = in_network(said, options.in_network)
     if options.results:
-        (folder_of(options.results) / f"rank-{dist.get_rank():06d}.json").write_text(json.dumps(mine))
+        name = f"rank-{dist.get_rank():06d}{options.in_network and '-' + options.in_network}.json"
+        (folder_of(options.results) / name).write_text(json.dumps(mine))
     else:
         gathered: list[dict[str, Any]] | None = [{}] * dist.get_world_size() if dist.get_rank() == 0 else None
         dist.gather_object(mine, gathered)
