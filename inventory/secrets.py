@@ -5,17 +5,30 @@ A path in a site file is relative to the folder of that file, and ``~`` is the h
 ``env:NAME`` reads an environment variable, ``file:PATH`` a file (relative paths: beside the site file),
 ``vault:PATH#FIELD`` asks the ``vault`` command, which finds its server and token in the usual environment variables.
 The value comes back wrapped, so that it cannot reach a log, a traceback or a state file by accident.
+
+A secret of which each device has its own is named by ``{device}`` or ``{serial}`` in one of these references, or it stands in
+a table, ``table:PATH#COLUMN`` (inventory/secret_tables.py). `for_devices` resolves both kinds, for one device after the other.
 """
 
 import os
+import re
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from inventory.paths import open_file, read_file
+from inventory.secret_tables import Owner, TableError, read_table
 
 SCHEMES = ("env", "file", "vault")
+TABLE = "table"
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+OF_THE_DEVICE = ("device", "serial")
+"""What may stand in a reference between braces."""
+PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+"""A name or serial that may become part of a path, a variable's name or a vault's path: it leads to no other folder."""
 VAULT_BUDGET_S = 15.0
 MAX_SECRET = 1 << 20
 """Bytes of a secret's file: a key has a few thousand."""
@@ -28,9 +41,76 @@ class SecretError(Exception):
 def split(reference: str) -> tuple[str, str]:
     """(scheme, rest) of a reference; SecretError (which does not show the text) if it is not one."""
     scheme, colon, rest = reference.partition(":")
-    if not colon or scheme not in SCHEMES or not rest.strip():
+    if not colon or scheme not in (*SCHEMES, TABLE) or not rest.strip():
         raise SecretError("not a secret reference: expected env:NAME, file:PATH or vault:PATH#FIELD (value not shown)")
     return scheme, rest
+
+
+def is_per_device(reference: str) -> bool:
+    """Whether the devices of a site may have different secrets behind this reference."""
+    return reference.startswith(f"{TABLE}:") or any(name in OF_THE_DEVICE for name in PLACEHOLDER.findall(reference))
+
+
+def for_devices(reference: str, base: Path) -> Callable[[Owner], SecretStr]:
+    """What gives a device the secret that is behind a reference for it; each is looked up once.
+
+    What all devices share is read now: a secret without placeholders, and a table. SecretError as of `resolve`, now or when a
+    device is asked for; also where the table has no row of it.
+    """
+    if not is_per_device(reference):
+        shared = resolve(reference, base)
+        return lambda owner: shared
+    scheme, rest = split(reference)
+    if scheme != TABLE:
+        find = _named(reference, base)
+    else:
+        path, hash_sign, column = rest.partition("#")
+        if not hash_sign or not path or not column or PLACEHOLDER.search(rest):
+            raise SecretError(
+                f"{reference}: expected table:PATH#COLUMN, for example table:/etc/bringup/bmc.csv#password"
+            )
+        try:
+            table = read_table(site_path(path, base), column, reference)
+        except TableError as error:
+            raise SecretError(str(error)) from None
+
+        def find(owner: Owner) -> SecretStr:
+            try:
+                return SecretStr(table.secret(owner))
+            except TableError as error:
+                raise SecretError(str(error)) from None
+
+    known: dict[Owner, SecretStr] = {}
+    locks: dict[Owner, threading.Lock] = {}
+
+    def once(owner: Owner) -> SecretStr:
+        with locks.setdefault(owner, threading.Lock()):
+            if owner not in known:
+                known[owner] = find(owner)
+            return known[owner]
+
+    return once
+
+
+def _named(reference: str, base: Path) -> Callable[[Owner], SecretStr]:
+    def find(owner: Owner) -> SecretStr:
+        def part(match: re.Match[str]) -> str:
+            name = match[1]
+            if name not in OF_THE_DEVICE:
+                return match[0]
+            said = str(getattr(owner, name))
+            if not said:
+                raise SecretError(f"{reference}: {owner.device} has no {name}; add it to assets.csv")
+            if not PART.fullmatch(said):
+                raise SecretError(
+                    f"{reference}: the {name} of {owner.device} has characters other than letters, digits, '.', '_' and '-' "
+                    "or begins with '.' or '-'; write the secrets into a table and refer to it by table:PATH#COLUMN"
+                )
+            return said
+
+        return resolve(PLACEHOLDER.sub(part, reference), base)
+
+    return find
 
 
 def reference_path(reference: str, base: Path) -> Path:
@@ -70,6 +150,8 @@ def resolve(reference: str, base: Path) -> SecretStr:
     variable, file or vault entry is missing, unreadable or empty.
     """
     scheme, rest = split(reference)
+    if is_per_device(reference):
+        raise SecretError(f"{reference}: each device has its own secret there, but this one is the same for all")
     if scheme == "env":
         value = os.environ.get(rest)
         if value is None:

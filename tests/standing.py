@@ -110,11 +110,11 @@ class Standing:
 
     def clear_event_logs(self) -> None:
         """Clear every BMC's event log, as operators do once they know what its entries came from (S031 judges the rest)."""
-        assets, credentials = load_assets(self.site), bmc_credentials(self.site)
+        assets, credentials = load_assets(self.site), bmc_credentials(self.site, load_assets(self.site))
         budget_s = self.site.timeouts.bmc_s
         for name in self.servers:
             serial = str(assets.at[name, "serial"])
-            Bmc(address_of(self.plan, name, "bmc"), credentials, budget_s, name=name, serial=serial).clear_sel()
+            Bmc(address_of(self.plan, name, "bmc"), credentials(name), budget_s, name=name, serial=serial).clear_sel()
 
 
 def shown(output: str, most: int = 4000) -> str:

@@ -143,12 +143,18 @@ def _inventories(plan: "Plan", names: list[str]) -> tuple[dict[str, dict[str, st
     """({server: {item: version}}, {server that did not answer: why})."""
     from inventory.delivered.assets import load_assets
     from network.drivers.errors import DeviceError
-    from network.drivers.parallel import many
-    from network.drivers.redfish import Bmc
+    from network.drivers.parallel import at_once
     from validation.facts.gather import bmc_factory
 
     made = bmc_factory(plan, load_assets(plan.site))
-    answers: Mapping[str, dict[str, str] | DeviceError] = many(map(made, names), Bmc.firmware)
+
+    def ask(name: str) -> dict[str, str] | DeviceError:
+        try:
+            return made(name).firmware()
+        except DeviceError as error:
+            return error
+
+    answers: Mapping[str, dict[str, str] | DeviceError] = at_once(names, ask)
     read = {name: answer for name, answer in answers.items() if not isinstance(answer, DeviceError)}
     return read, {name: str(answer) for name, answer in answers.items() if isinstance(answer, DeviceError)}
 

@@ -204,7 +204,8 @@ class Demo:
         """What the emulator shows of the machines."""
         rows = {str(row["name"]): row for row in self.plan.devices.to_dict("records")}
         addresses = self.addresses("bmc")
-        factory = factory_credentials(self.plan.site) or bmc_credentials(self.plan.site)
+        site = self.plan.site
+        delivered = factory_credentials(site, self.assets) or bmc_credentials(site, self.assets)
         adapters = self.plan.cables[self.plan.cables["stage"] == "node-leaf"]["a_device"].value_counts()
         made = {}
         for name, power in powers.items():
@@ -231,6 +232,7 @@ class Demo:
                     [(slot, firmware.DELIVERED_GPU) for slot in range(1, self.gpus(name) + 1)], adapters[name]
                 ),
             )
+            factory = delivered(name)
             made[name] = Load(spec, power, factory.user, factory.password, self.metal / "bmc" / f"{name}.json")
         return made
 
@@ -246,13 +248,13 @@ class Demo:
     def taken_over(self, name: str) -> Bmc:
         """The driver of a BMC with the site's account, once the factory's is closed. DeviceError for another server."""
         site, address = self.plan.site, self.addresses("bmc")[name]
-        own, factory = bmc_credentials(site), factory_credentials(site)
+        own, delivered = bmc_credentials(site, self.assets)(name), factory_credentials(site, self.assets)
         serial, uuid = str(self.assets.at[name, "serial"]), str(self.assets.at[name, "uuid"])
 
         def connect(credentials: BmcCredentials) -> Bmc:
             return Bmc(address, credentials, BMC_S, name=name, serial=serial, uuid=uuid)
 
-        if take_over(name, connect, own, factory):
+        if take_over(name, connect, own, delivered(name) if delivered else None):
             self.say(f"{name}: BMC {connect(own).identity()['serial']} taken over, the factory's login refused")
         connect(own).set_ntp([str(server) for server in site.addressing.ntp])
         return connect(own)

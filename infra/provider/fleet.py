@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from inventory.secrets import SecretError
 from network.drivers import parallel
-from network.drivers.errors import DeviceError, DeviceTimeout, Unreachable
+from network.drivers.errors import DeviceError, DeviceTimeout, LoginNotGiven, Unreachable
 
 Result = TypeVar("Result")
 Part = TypeVar("Part")
@@ -93,7 +93,7 @@ class Reach:
             self._asked += 1
         try:
             result = work()
-        except (Unreachable, DeviceTimeout, SecretError):
+        except (Unreachable, DeviceTimeout, LoginNotGiven, SecretError):
             self._note(answered=False)
             raise
         except DeviceError:

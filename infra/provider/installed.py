@@ -89,7 +89,7 @@ class OverNetwork:
             return ask_drives(node, server["uuid"], server["drives"])
 
         return Doors(
-            connect_bmc(name, server, self._sites.bmc(reference), max(site.timeouts.bmc_s, power_budget_s(site))),
+            connect_bmc(name, server, self._sites.bmc(reference, name), max(site.timeouts.bmc_s, power_budget_s(site))),
             heard,
             ask,
             firmware if bundle else None,

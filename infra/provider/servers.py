@@ -150,7 +150,7 @@ class Servers(OfRack):
 
         A BMC that lets only its factory account in is read with that.
         """
-        own, factory = self._sites.bmc(reference), self._sites.factory(reference)
+        own, factory = self._sites.bmc(reference, name), self._sites.factory(reference, name)
         bmc, accepted = self._connect(name, server, own, budget_s), "site"
         try:
             now = bmc.state()
@@ -180,7 +180,8 @@ class Servers(OfRack):
         budget_s = call_budget_s(site)
         found = list(differences(self._observe(reference, name, wanted, budget_s), wanted))
         self._take_over(reference, name, wanted, budget_s)
-        bmc = self._connect(name, wanted, self._sites.bmc(reference), budget_s)
+        own = self._sites.bmc(reference, name)
+        bmc = self._connect(name, wanted, own, budget_s)
         now = bmc.state()
         bmc.set_ntp(wanted["ntp"])
         if now["boot_enabled"] != "Disabled":
@@ -189,7 +190,7 @@ class Servers(OfRack):
             bmc.set_bios(wanted["bios"])
         if now["power"] != "On":
             ledger.add(name, wanted["serial"])
-            self._connect(name, wanted, self._sites.bmc(reference), power_budget_s(site)).power("On")
+            self._connect(name, wanted, own, power_budget_s(site)).power("On")
         return [f"{name} {difference}" for difference in found], bmc.firmware()
 
     def _take_over(self, reference: str, name: str, wanted: Data, budget_s: float) -> None:
@@ -197,12 +198,12 @@ class Servers(OfRack):
         take_over(
             name,
             lambda credentials: self._connect(name, wanted, credentials, budget_s),
-            self._sites.bmc(reference),
-            self._sites.factory(reference),
+            self._sites.bmc(reference, name),
+            self._sites.factory(reference, name),
         )
 
     def _shut_down(self, reference: str, ledger: PowerLedger, name: str, server: Data) -> None:
-        own = self._sites.bmc(reference)
+        own = self._sites.bmc(reference, name)
         try:
             self._connect(name, server, own, SHUTDOWN_BUDGET_S).power("GracefulShutdown")
         except WriteRefused:

@@ -4,8 +4,11 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+import pandas as pd
+
 from capacity.sizes import load_site
 from infra.provider.resource import RefusedError
+from inventory.delivered.assets import AssetError, load_assets
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers import credentials
@@ -38,15 +41,22 @@ class Sites:
         site = self.get(reference)
         return self._once(reference, "snmp", lambda: credentials.snmp_credentials(site))
 
-    def bmc(self, reference: str) -> BmcCredentials:
-        """The site's own account on its BMCs."""
+    def bmc(self, reference: str, server: str) -> BmcCredentials:
+        """The site's own account on the BMC of a server. LoginNotGiven where that server's own secret cannot be read."""
         site = self.get(reference)
-        return self._once(reference, "bmc", lambda: credentials.bmc_credentials(site))
+        return self._once(reference, "bmc", lambda: credentials.bmc_credentials(site, self._assets(site)))(server)
 
-    def factory(self, reference: str) -> BmcCredentials | None:
-        """The BMCs' account as delivered, or None when the site names none."""
+    def factory(self, reference: str, server: str) -> BmcCredentials | None:
+        """The BMC's account as delivered, or None when the site names none."""
         site = self.get(reference)
-        return self._once(reference, "factory", lambda: credentials.factory_credentials(site))
+        made = self._once(reference, "factory", lambda: credentials.factory_credentials(site, self._assets(site)))
+        return made(server) if made else None
+
+    def _assets(self, site: Site) -> pd.DataFrame:
+        try:
+            return load_assets(site)
+        except (AssetError, OSError) as error:
+            raise SecretError(f"which secret is whose cannot be told: {error}") from error
 
     def switch(self, reference: str) -> SshCredentials:
         """The account of the site's network operating systems."""

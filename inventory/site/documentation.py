@@ -20,7 +20,7 @@ from inventory.paths import repo_root
 from inventory.site.messages import FORMS
 from inventory.site.model import SiteModel
 from inventory.site.sections.acceptance import known_limits
-from inventory.site.values import Address, Network, SecretReference, Slug, Version
+from inventory.site.values import Address, DeviceSecretReference, Network, SecretReference, Slug, Version
 
 INTRO = """# The site file
 
@@ -31,7 +31,14 @@ keys, wrong units and impossible values are refused, all faults of a file at onc
 
 - Units stand in key names: `_w` watts, `_kw` kilowatts, `_v` volts, `_a` amperes, `_m` metres, `_c` degrees Celsius,
   `_s` seconds, `_gbps` gigabits per second, `_pb` petabytes (10^15 bytes), `_kg` kilograms, `_pct` percent.
-- Secrets are references: `env:NAME`, `file:PATH` (relative to the site file) or `vault:PATH#FIELD`.
+- Secrets are references: `env:NAME`, `file:PATH` (relative to the site file) or `vault:PATH#FIELD`. Passwords of BMCs
+  (`credentials.bmc.password`, `credentials.bmc.factory.password`) may be one for each: with `{device}` or `{serial}` in the
+  reference, such as `vault:kv/bmc/{serial}#password`, or as `table:PATH#COLUMN`. The table is a CSV file with a heading, or a
+  YAML list of mappings; its columns `device`, `serial` and `mac` (of the BMC) say whose row it is, one of them is enough, and
+  serial and MAC are compared with `assets.csv`. It has mode 0600 and lies outside of every Git working tree:
+
+      serial,mac,factory,password
+      S312345X,3c:ec:ef:00:00:01,QWKNRTUVYZ,the-one-that-it-gets
 - Model names are slugs of `inventory/catalog/`; hardware that it does not have gets an entry of the site's own
   ([catalog.md](catalog.md)).
 - Versions stand in quotes. Anchors, aliases and tags of YAML are refused.
@@ -201,6 +208,7 @@ _NAMED: dict[Any, str] = {
     Network: "IPv4 prefix",
     Address: "IPv4 address",
     SecretReference: "secret reference",
+    DeviceSecretReference: "secret reference, of each device its own",
     Version: "version in quotes",
     Slug: "name",
 }

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from inventory import secrets
+
 WITHOUT_HOST_BITS = "a prefix without host bits: "
 
 
@@ -56,9 +58,20 @@ def _address(value: Any) -> Any:
 
 
 def _secret_reference(value: Any) -> Any:
-    if isinstance(value, str) and re.match(r"^(env|file|vault):\S", value):
+    if isinstance(value, str) and re.match(r"^(env|file|vault):\S", value) and not secrets.is_per_device(value):
         return value
     raise ValueError("a reference: env:NAME, file:PATH or vault:PATH#FIELD, never the secret itself")
+
+
+def _device_secret_reference(value: Any) -> Any:
+    if isinstance(value, str) and re.match(r"^(env|file|vault):\S|^table:[^#\s][^#]*#[^#\s]+$", value):
+        unknown = [name for name in secrets.PLACEHOLDER.findall(value) if name not in secrets.OF_THE_DEVICE]
+        if not unknown and not (value.startswith("table:") and secrets.PLACEHOLDER.search(value)):
+            return value
+    raise ValueError(
+        "a reference: env:NAME, file:PATH or vault:PATH#FIELD, with {device} or {serial} in it where each device has its own, "
+        "or table:PATH#COLUMN, never the secret itself"
+    )
 
 
 _RATIO = re.compile(r"^([0-9]+(?:\.[0-9]+)?):([0-9]+(?:\.[0-9]+)?)$")
@@ -97,6 +110,12 @@ SecretReference = Annotated[
     BeforeValidator(_secret_reference),
     WithJsonSchema({"type": "string", "pattern": r"^(env|file|vault):\S+"}),
 ]
+DeviceSecretReference = Annotated[
+    str,
+    BeforeValidator(_device_secret_reference),
+    WithJsonSchema({"type": "string", "pattern": r"^(env|file|vault|table):\S+"}),
+]
+"""A secret of which each device may have its own (inventory.secrets.for_devices)."""
 Version = Annotated[str, BeforeValidator(_version), WithJsonSchema({"type": "string", "minLength": 1})]
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9_]*$")]
 REPOSITORY_URL = (

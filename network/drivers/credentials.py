@@ -3,12 +3,17 @@
 Secrets are resolved here, late, and never shown: every secret field is excluded from `repr`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from inventory.secrets import SecretError, readable, reference_path, resolve, site_path
+import pandas as pd
+
+from inventory.secret_tables import Owner
+from inventory.secrets import SecretError, for_devices, readable, reference_path, resolve, site_path
 from inventory.site import Site
+from network.drivers.errors import LoginNotGiven
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,38 @@ def snmp_credentials(site: Site) -> SnmpCredentials:
     )
 
 
-def bmc_credentials(site: Site) -> BmcCredentials:
-    """The site's BMC account. Raises inventory.secrets.SecretError when a reference cannot be read."""
+def bmc_credentials(site: Site, assets: pd.DataFrame) -> Callable[[str], BmcCredentials]:
+    """What gives the site's account on the BMC of a server. `assets` are as of `load_assets`.
+
+    Raises inventory.secrets.SecretError when a reference that all BMCs share, or a table, cannot be read. What it returns
+    raises LoginNotGiven for a server whose own secret cannot be.
+    """
     bmc = site.credentials.bmc
-    return BmcCredentials(bmc.user, _reveal(bmc.password, site), _ca(site))
+    return _per_bmc(site, assets, bmc.user, bmc.password, "credentials.bmc.password")
 
 
-def factory_credentials(site: Site) -> BmcCredentials | None:
-    """The BMCs' account as delivered, or None when the site names none. Raises SecretError as `bmc_credentials` does."""
+def factory_credentials(site: Site, assets: pd.DataFrame) -> Callable[[str], BmcCredentials] | None:
+    """As `bmc_credentials`, for the BMCs' account as delivered; None when the site names none."""
     factory = site.credentials.bmc.factory
-    return BmcCredentials(factory.user, _reveal(factory.password, site), _ca(site)) if factory else None
+    if factory is None:
+        return None
+    return _per_bmc(site, assets, factory.user, factory.password, "credentials.bmc.factory.password")
+
+
+def _per_bmc(site: Site, assets: pd.DataFrame, user: str, reference: str, key: str) -> Callable[[str], BmcCredentials]:
+    ca, secret = _ca(site), for_devices(reference, site.dir)
+
+    def of(server: str) -> BmcCredentials:
+        listed = assets.loc[server] if server in assets.index else {"serial": "", "mgmt_mac": ""}
+        try:
+            password = secret(Owner(server, str(listed["serial"]), str(listed["mgmt_mac"])))
+        except SecretError as error:
+            raise LoginNotGiven(
+                server, "log in", f"a password at {key}", str(error), "then run the same command again"
+            ) from None
+        return BmcCredentials(user, password.get_secret_value(), ca)
+
+    return of
 
 
 def switch_credentials(site: Site) -> SshCredentials:

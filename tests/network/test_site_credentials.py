@@ -9,10 +9,13 @@ import pytest
 from capacity.build import build
 from infra.provider.sites import Sites
 from inventory.catalog import load_catalog
+from inventory.delivered.assets import load_assets
 from inventory.paths import site_dir
 from inventory.secrets import SecretError, resolve
 from inventory.site import Site, load_site, site_names
+from inventory.site.sections.credentials import FactoryAccount
 from network.drivers import credentials
+from network.drivers.errors import LoginNotGiven
 from playbooks.inventory_plugins.bringup import hosts_of
 
 LAB_HOMES = ("/var/lib/bringup/labs/lab/", "/var/lib/bringup/labs/lab-metal/")
@@ -48,9 +51,13 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return load_site(folder / "site.yaml")
 
 
+def bmc_of_gpu001(site: Site) -> credentials.BmcCredentials:
+    return credentials.bmc_credentials(site, load_assets(site))("gpu001")
+
+
 def test_drivers_and_provider_resolve_every_credential(site: Site) -> None:
     bmc, switch, node = (
-        credentials.bmc_credentials(site),
+        bmc_of_gpu001(site),
         credentials.switch_credentials(site),
         credentials.node_credentials(site),
     )
@@ -59,8 +66,12 @@ def test_drivers_and_provider_resolve_every_credential(site: Site) -> None:
     assert credentials.snmp_credentials(site).auth
     assert bmc.password
     provider, reference = Sites(), str(site.path)
-    assert (provider.bmc(reference), provider.switch(reference), provider.node(reference)) == (bmc, switch, node)
-    factory = provider.factory(reference)
+    assert (provider.bmc(reference, "gpu001"), provider.switch(reference), provider.node(reference)) == (
+        bmc,
+        switch,
+        node,
+    )
+    factory = provider.factory(reference, "gpu001")
     assert (factory is None) == (site.credentials.bmc.factory is None)
     assert factory is None or (factory.ca == bmc.ca and factory.password)
     given = site.credentials
@@ -75,10 +86,10 @@ def test_the_inventory_plugin_gives_openssh_the_same_paths(site: Site) -> None:
 
 
 def test_an_unreadable_file_is_an_error_that_names_its_key(site: Site) -> None:
-    ca, node = credentials.bmc_credentials(site).ca, credentials.node_credentials(site)
+    node, ca = credentials.node_credentials(site), bmc_of_gpu001(site).ca
     assert ca is not None
     for path, key, read in [
-        (ca, "credentials.bmc.ca", credentials.bmc_credentials),
+        (ca, "credentials.bmc.ca", bmc_of_gpu001),
         (node.key, "credentials.ssh.key", credentials.node_credentials),
         (node.known_hosts, "credentials.ssh.known_hosts", credentials.node_credentials),
     ]:
@@ -98,4 +109,40 @@ def test_a_path_of_an_unknown_user_is_an_error_that_names_it(site: Site) -> None
         text = text.replace(f"ca: {given}", "ca: ~no-such-user/ca.pem")
     site.path.write_text(text, encoding="utf-8")
     with pytest.raises(SecretError, match="~no-such-user/ca.pem: no home directory"):
-        credentials.bmc_credentials(load_site(site.path))
+        bmc_of_gpu001(load_site(site.path))
+
+
+def with_labels(site: Site, rows: str, mode: int = 0o600) -> Site:
+    """The site with a table of its BMCs' passwords, of the factory and its own."""
+    table = site.dir.parent / "labels" / "bmc.csv"
+    table.parent.mkdir()
+    table.write_text(f"serial,factory,own\n{rows}", encoding="utf-8")
+    table.chmod(mode)
+    bmc = site.credentials.bmc
+    factory = FactoryAccount.model_validate({"user": "admin", "password": f"table:{table}#factory"})
+    own = bmc.model_copy(update={"password": "table:../labels/bmc.csv#own", "factory": factory})
+    return site.model_copy(update={"credentials_given": site.credentials.model_copy(update={"bmc": own})})
+
+
+@pytest.mark.parametrize("site", ["lab"], indirect=True)
+def test_each_bmc_has_the_passwords_of_its_label(site: Site) -> None:
+    assets = load_assets(site)
+    serials = {name: str(assets.at[name, "serial"]) for name in ("gpu001", "gpu002")}
+    labelled = with_labels(site, "".join(f"{serial},F-{name},O-{name}\n" for name, serial in serials.items()))
+    own, factory = credentials.bmc_credentials(labelled, assets), credentials.factory_credentials(labelled, assets)
+    assert factory is not None
+    for name in serials:
+        assert (own(name).password, factory(name).password) == (f"O-{name}", f"F-{name}")
+    with pytest.raises(LoginNotGiven, match=r"gpu003: .*credentials\.bmc\.password.* no row of device gpu003 serial"):
+        own("gpu003")
+    provider = Sites(lambda reference: labelled)
+    assert provider.bmc("lab", "gpu002") == own("gpu002")
+    assert provider.factory("lab", "gpu002") == factory("gpu002")
+
+
+@pytest.mark.parametrize("site", ["lab"], indirect=True)
+def test_a_table_that_others_can_read_opens_no_bmc(site: Site) -> None:
+    labelled = with_labels(site, "S1,secret-of-the-label,x\n", 0o640)
+    with pytest.raises(SecretError, match="mode 0640 .* expected 0600") as caught:
+        credentials.factory_credentials(labelled, load_assets(site))
+    assert "secret-of-the-label" not in str(caught.value)

@@ -275,12 +275,12 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
     for module in (GATHER, challenges):
         for name, credentials in {
             "snmp_credentials": SnmpCredentials("ops", "a" * 8, "p" * 8),
-            "bmc_credentials": BmcCredentials("admin", "secret"),
+            "bmc_credentials": lambda name: BmcCredentials("admin", "secret"),
             "switch_credentials": ssh,
             "node_credentials": ssh,
             "factory_credentials": None,
         }.items():
-            monkeypatch.setattr(module, name, lambda site, made=credentials: made, raising=False)
+            monkeypatch.setattr(module, name, lambda *_, made=credentials: made, raising=False)
     monkeypatch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
     monkeypatch.setattr(GATHER.subnet, "managers", lambda plan: [])
     attach(made, monkeypatch)

@@ -186,14 +186,10 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
         "ManagerHost": FakeManagerHost,
     }.items():
         monkeypatch.setattr(GATHER, name, fake)
-    for name in (
-        "snmp_credentials",
-        "bmc_credentials",
-        "switch_credentials",
-        "node_credentials",
-        "factory_credentials",
-    ):
+    for name in ("snmp_credentials", "switch_credentials", "node_credentials"):
         monkeypatch.setattr(GATHER, name, lambda site: None)
+    monkeypatch.setattr(GATHER, "bmc_credentials", lambda *_: lambda name: None)
+    monkeypatch.setattr(GATHER, "factory_credentials", lambda *_: None)
     monkeypatch.setattr(telemetry, "SshHost", FakeNode)
     monkeypatch.setattr(telemetry, "node_credentials", lambda site: None)
     monkeypatch.setattr(GATHER.discover, "lldp", lambda host: {"swp1": {"far": "leaf01"}})
@@ -369,7 +365,7 @@ def test_identity_leds_are_put_back_and_those_that_do_not_follow_are_named(plan,
         return made[name]
 
     monkeypatch.setattr(GATHER, "Bmc", bmc)
-    monkeypatch.setattr(GATHER, "bmc_credentials", lambda site: None)
+    monkeypatch.setattr(GATHER, "bmc_credentials", lambda *_: lambda name: None)
     result = acts.identify_leds(plan)
     assert result["gpu001"] == ""
     assert result["gpu002"] == "gpu002: identify LED set to True, reads back False"

@@ -48,7 +48,7 @@ def test_drivers_wait_as_long_as_the_site_says(plan, monkeypatch):
     changed = dataclasses.replace(plan, site=site)
     for module in (slurm, GATHER):
         for name in ("node_credentials", "bmc_credentials", "snmp_credentials"):
-            monkeypatch.setattr(module, name, lambda _: None, raising=False)
+            monkeypatch.setattr(module, name, lambda *_: None, raising=False)
     assert servers.call_budget_s(site) == own["bmc_s"]
     scheduler = slurm.connect(changed)
     assert scheduler.controller.budget_s == own["ssh_s"]

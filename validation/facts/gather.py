@@ -159,12 +159,15 @@ def address_book(plan: Plan) -> AddressBook:
 
 
 def bmc_factory(plan: Plan, assets: pd.DataFrame, book: AddressBook | None = None) -> Callable[[str], Bmc]:
-    """What makes the driver of a server's BMC, which knows the server by serial and UUID among the systems it shows."""
-    credentials, budget_s = bmc_credentials(plan.site), plan.site.timeouts.bmc_s
+    """What makes the driver of a server's BMC, which knows the server by serial and UUID among the systems it shows.
+
+    It raises LoginNotGiven for a server whose own password cannot be read.
+    """
+    login, budget_s = bmc_credentials(plan.site, assets), plan.site.timeouts.bmc_s
     known = address_book(plan) if book is None else book
     return lambda name: Bmc(
         _address(known, name, "bmc"),
-        credentials,
+        login(name),
         budget_s,
         name=name,
         serial=asset(assets, name, "serial"),
@@ -251,7 +254,7 @@ def _servers(plan: Plan) -> list[str]:
 def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     site = plan.site
     made = bmc_factory(plan, assets, book)
-    factory = factory_credentials(site)
+    factory_of = factory_credentials(site, assets)
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -269,7 +272,8 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "ports": bmc.nics(),
                     **thermal_of(bmc),
                 }
-                if factory:
+                if factory_of:
+                    factory = factory_of(name)
                     data["factory_login_refused"] = bmc.login_refused(factory.user, factory.password)
             return data, (Identity(name, "redfish", identity["manufacturer"], identity["serial"]),)
 

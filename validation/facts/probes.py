@@ -30,8 +30,8 @@ def identify_leds(plan: Plan) -> dict[str, str]:
     bmc_of = bmc_factory(plan, load_assets(plan.site))
 
     def blink(name: str) -> str:
-        bmc = bmc_of(name)
         try:
+            bmc = bmc_of(name)
             before = bool(bmc.state()["led_on"])
             try:
                 bmc.led(not before)

@@ -33,7 +33,7 @@ LINE = "file_line"
 """Column of `fields` that holds the row's line in the file."""
 
 UNKNOWN_COLUMN = "IMPORT-UNKNOWN-COLUMN"
-REFERENCE = re.compile(r"^(env|file|vault):\S+$")
+REFERENCE = re.compile(r"^(env|file|vault|table):\S+$")
 """Where a secret may be looked up, in place of the secret."""
 HIDDEN = "(secret)"
 """Content of a cell whose secret was refused."""

@@ -9,7 +9,7 @@ from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
 from inventory.site.rules import rule
 from inventory.site.sections.software import Scheduler
-from inventory.site.values import SecretReference, Section, Slug, Text, absent
+from inventory.site.values import DeviceSecretReference, SecretReference, Section, Slug, Text, absent
 from inventory.site.yaml_source import Problem
 
 
@@ -29,14 +29,19 @@ class FactoryAccount(Section):
     """The account that the BMCs are delivered with; its password is replaced when a server is taken over."""
 
     user: Text = Field(description="Account name.")
-    password: SecretReference = Field(description="Reference to the factory password.")
+    password: DeviceSecretReference = Field(
+        description="Reference to the factory password. Servers have their own, on a label: name them by {device} or {serial} "
+        "in the reference, or by a table, table:PATH#COLUMN, whose rows are found by the columns device, serial or mac."
+    )
 
 
 class BmcCredentials(Section):
     """Redfish account of the BMCs."""
 
     user: Text = Field(description="Account name.")
-    password: SecretReference = Field(description="Reference to the password.")
+    password: DeviceSecretReference = Field(
+        description="Reference to the password that the account gets; like the factory's, one for all BMCs or one for each."
+    )
     ca: Text = Field(
         description="Path of the CA certificate that signed the BMCs' TLS certificates; like every path here relative to "
         "the site file's folder, with ~ as the home of whoever runs the command."

@@ -24,6 +24,7 @@ from infra.provider.planned import inputs_by_key
 from infra.provider.provider import input_differences
 from infra.provider.resource_types import resource_types
 from infra.stack import powered_on_dir, start_over
+from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
 from inventory.site import load_site
 from network.drivers.credentials import bmc_credentials, snmp_credentials, switch_credentials
@@ -125,7 +126,7 @@ class Rig:
         inputs = next(
             rack["servers"][name] for rack in self.inputs["bringup:nodes:Servers"].values() if name in rack["servers"]
         )
-        return Bmc(inputs["address"], bmc_credentials(self.site), name=name)
+        return Bmc(inputs["address"], bmc_credentials(self.site, load_assets(self.site))(name), name=name)
 
     def switch(self, name):
         inputs = self.inputs["bringup:network:SwitchConfig"][name]

@@ -64,6 +64,37 @@ def test_create_takes_a_delivered_server_over(rack):
     assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
 
 
+def test_every_server_is_delivered_with_its_own_password_and_gets_its_own(rack, site_file):
+    labels = {name: (f"s3cret-label-{name}", f"s3cret-own-{name}") for name in rack.servers}
+    table = site_file.with_name("labels.csv")
+    table.write_text("device,factory,own\n" + "".join(f"{name},{','.join(own)}\n" for name, own in labels.items()))
+    table.chmod(0o600)
+    text = site_file.read_text()
+    for secret, column in (("bmc_password", "own"), ("bmc_factory_password", "factory")):
+        assert f'"file:{secret}"' in text
+        text = text.replace(f'"file:{secret}"', f'"table:labels.csv#{column}"')
+    site_file.write_text(text)
+    for name, server in rack.servers.items():
+        server.passwords = {"ADMIN": labels[name][0]}
+    applied = rack.kind.apply(rack.inputs, None)
+    assert applied.failures == []
+    for name, server in rack.servers.items():
+        assert server.passwords["admin"] == labels[name][1]
+        assert server.passwords["ADMIN"] != labels[name][0]
+    assert "s3cret" not in json.dumps(applied.state) + json.dumps(rack.inputs)
+    assert rack.kind.read(applied.state).state == applied.state
+
+
+def test_a_server_whose_label_is_not_listed_is_named_and_the_other_is_set(rack, site_file):
+    site_file.write_text(site_file.read_text().replace('"file:bmc_factory_password"', '"file:labels/{device}"'))
+    label = site_file.with_name("labels") / "gpu001"
+    label.parent.mkdir()
+    label.write_text(SECRETS["bmc_factory_password"])
+    failure = "\n".join(rack.kind.apply(rack.inputs, None).failures)
+    assert failure.startswith("gpu002: log in: expected a password at credentials.bmc.factory.password")
+    assert rack.servers["gpu001"].passwords["admin"] == SECRETS["bmc_password"]
+
+
 def test_profile_is_set_before_power_on(rack):
     rack.kind.apply(rack.inputs, None)
     writes = rack.servers["gpu001"].writes
