@@ -192,7 +192,7 @@ def _unsized(given: Values, catalog: Catalog) -> Unsized:
     dropped = _dropped(given, base)
     value = merged(_without_all(base.value, dropped), _without_all(given, dropped))
     stated = {path for path, _ in leaves(given)}
-    origins = {path: Origin("given", "site file") for path in stated - dropped} | {
+    origins = {path: Origin("given", _own_source(given, path)) for path in stated - dropped} | {
         path: Origin("reference", reference(slug).source_of(path), slug)
         for path, slug in base.origins.items()
         if not any(path[:n] in stated for n in range(1, len(path) + 1))
@@ -274,6 +274,23 @@ def no_design(given: Values, missing: Sequence[str]) -> Problem:
         "these sections, or a design that gives them",
         f"add based_on: [{slugs[0]}]" + (f"; or one of {', '.join(slugs[1:])}" if len(slugs) > 1 else ""),
     )
+
+
+SITE_FILE = "site file"
+
+
+def _own_source(given: Values, path: Path) -> str:
+    """Where a value of the file comes from: the file, and what the `source` of its section says, which goes with the file's own
+    values and not with those that a design gives beside them.
+    """
+    if path[-1] == "source":
+        return SITE_FILE
+    for n in range(len(path), 0, -1):
+        section = at(given, path[:n])
+        said = section.get("source") if isinstance(section, Mapping) else None
+        if isinstance(said, str):
+            return f"{SITE_FILE}: {said}"
+    return SITE_FILE
 
 
 def _sources_of_changed(given: Values, base: Joined, made: Effective) -> None:

@@ -114,13 +114,15 @@ class Reference(_Data):
 
     def source_of(self, path: Path) -> str:
         """Source of the value at a path: that of `sources` for the path itself, the `source` that stands in the value or beside it,
-        else of the longest key of `sources` that the path begins with.
+        else of the longest key of `sources` that the path begins with. A `source` is its own.
         """
+        if path[-1] == "source" and isinstance(said := at(self._tupled, path), str):
+            return said
         exact, *above = [".".join(map(str, path[:n])) for n in range(len(path), 0, -1)]
         if exact in self.sources:
             return self.sources[exact]
         for place in (path, path[:-1]):
-            inner = at(self._tupled, place) if path[-1] != "source" else None
+            inner = at(self._tupled, place)
             if isinstance(inner, Mapping) and isinstance(inner.get("source"), str):
                 return str(inner["source"])
         return next((self.sources[key] for key in above if key in self.sources), self.source)

@@ -7,8 +7,8 @@ import yaml
 
 from inventory.catalog import load_catalog
 from inventory.site import Site, SiteError, parse_site
-from inventory.site.effective import offers
-from inventory.site.explain import origin_of
+from inventory.site.effective import Origin, offers
+from inventory.site.explain import explain, origin_of
 from inventory.site.messages import nearest
 from inventory.site.references import (
     Reference,
@@ -142,6 +142,35 @@ def test_a_source_does_not_vouch_for_what_the_file_changes() -> None:
     said = site(electrical={"swing": {"idle_w": 1000}})
     source = at(said.effective.value, ("electrical", "swing", "source"))
     assert source.startswith("site file for idle_w; the rest: ")
+
+
+def test_the_source_of_a_section_of_the_file_goes_with_its_own_values() -> None:
+    """Those that the design gives beside them keep the source of the design, in the effective site and in what explain tells."""
+    made = site(
+        leadtimes={"transformer": {"max_weeks": 90, "source": "quote 4711 of 2027-01-05"}},
+        purchase={"prices": [{"item": "rack", "unit_price": 2000, "source": "quote 12"}]},
+        schedule={"calendar": {"working_days": ["mon"], "source": "crew list"}},
+        electrical={"swing": {"idle_w": 9}},
+    )
+    own = {
+        "leadtimes.transformer.max_weeks": "site file: quote 4711 of 2027-01-05",
+        "leadtimes.transformer.source": "site file",
+        "purchase.prices.rack.unit_price": "site file: quote 12",
+        "schedule.calendar.working_days": "site file: crew list",
+        "electrical.swing.idle_w": "site file",
+    }
+    for key, source in own.items():
+        assert explain(made, key).origins[key] == Origin("given", source)
+    key, before = "leadtimes.transformer.min_weeks", site()
+    assert explain(made, key).origins[key] == origin_of(before, tuple(key.split(".")))
+    assert explain(made, key).origins[key].kind == "reference"
+    assert made.leadtimes["transformer"].source == "quote 4711 of 2027-01-05"
+
+
+def test_the_source_of_a_source_is_itself() -> None:
+    """That of the price of a GPU was shown as the reference architecture, which has no prices."""
+    path = ("purchase", "prices", "gpu", "source")
+    assert origin_of(site(), path).source == at(site().effective.value, path)
 
 
 @pytest.mark.parametrize(
