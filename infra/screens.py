@@ -256,12 +256,31 @@ def show_what_matters(console: Console, plan: Plan, assumed: Mapping[str, Any], 
     most, count = assumed["most_important"], assumed["count"]
     console.print(f"\n[bold]Assumed[/bold]: {count:,} values that nobody has confirmed for this site", highlight=False)
     for one in most:
-        effect = f", moves the plan by up to {one['effect'] * 100:,.1f} %" if one["effect"] else ""
-        line = f"  {one['key']} = {one['value']:g}, plausible {one['low']:g} to {one['high']:g}{effect}"
+        value, low, high = (f"{one[name]:.10g}" for name in ("value", "low", "high"))
+        line = f"  {one['key']} = {value}, plausible {low} to {high}: "
+        line += _moves(one["moves"], plan.site.purchase.currency) if one["seen_in"] else "no study has it"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if halls := dict.fromkeys(one["seen_in"] for one in most if one["seen_in"] and not assumed["studied"]):
+        console.print(f"  as in a hall of {', or of '.join(halls)}", markup=False, highlight=False, soft_wrap=True)
     rest = f"  and {count - len(most):,} more: bringup explain {site}"
-    more = "" if assumed["studied"] else f"; what they change: bringup plan {site} --sensitivity"
+    more = "" if assumed["studied"] else f"; what they change here: bringup plan {site} --sensitivity"
     console.print(rest + more, markup=False, highlight=False, soft_wrap=True)
+
+
+def _moves(moves: Mapping[str, float], currency: str) -> str:
+    """What an assumption may change, in words: "moves facility power by up to 31.2 kW, cost by up to 1.2 M USD"."""
+    words = {
+        "facility_kw": lambda change: f"facility power by up to {change:,.1f} kW",
+        "racks": lambda change: f"racks by up to {change:,.0f}",
+        "cost": lambda change: f"cost by up to {_money(change)} {currency}",
+        "go_live_days": lambda change: f"go-live by up to {change:,.0f} days",
+    }
+    said = [words[name](change) for name, change in moves.items()]
+    return f"moves {', '.join(said)}" if said else "moves neither power, racks, cost nor go-live"
+
+
+def _money(amount: float) -> str:
+    return f"{amount / 1e6:,.2f} M" if amount >= 1e6 else f"{amount / 1e3:,.0f} k"
 
 
 def show_fixes(console: Console, plan: Plan, found: Fixed) -> None:

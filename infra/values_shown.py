@@ -9,6 +9,7 @@ from rich.text import Text
 
 from inventory.site.effective import Origin
 from inventory.site.explain import Told
+from inventory.site.typical_halls import DAYS, Typical
 
 
 def table(title: str, *columns: str, rows: Iterable[Iterable[object]]) -> Table:
@@ -49,11 +50,34 @@ def show_explained(console: Console, told: Told) -> None:
         )
     if told.read_by:
         console.print(f"Read by: {', '.join(told.read_by)}", markup=False)
+    if told.decides:
+        console.print(f"Decides {told.decides}.", markup=False)
+    for one in told.halls:
+        console.print(_in_hall(one), markup=False, highlight=False)
     if told.findings:
         console.print(table("\nDecides", "finding", "about", rows=told.findings.items()))
     if told.steps:
         console.print(f"Steps and known errors: {', '.join(told.steps)}", markup=False)
     console.print(f"What another value does: bringup explain SITE {told.key} --to VALUE", markup=False)
+
+
+MEASURED = {"facility_kw": "facility power", "racks": "the racks", "cost": "the cost", "go_live_days": "go-live"}
+
+
+def _in_hall(one: Typical) -> str:
+    """What a key changes in a typical hall, on one line."""
+    low, value, high = (f"{number:.10g}" for number in (one.low, one.value, one.high))
+    head = f"In a typical hall ({one.named}), {one.key} at {low} to {high} in place of {value}"
+    moves = [f"{name} by {_ends(measure, one)}" for measure, name in MEASURED.items() if one.most(measure)]
+    return f"{head} moves {', '.join(moves)}." if moves else f"{head} moves neither power, racks, cost nor go-live."
+
+
+def _ends(measure: str, one: Typical) -> str:
+    """'-3.1 % to +2.9 %': the change at the low and at the high end."""
+    unit, size = (" days", 1) if measure == DAYS else (" %", 100)
+    return " to ".join(
+        "refused" if change is None else f"{change * size:+.3g}{unit}" for change in one.changes[measure]
+    )
 
 
 SHORT, SHORT_SOURCE = 60, 200

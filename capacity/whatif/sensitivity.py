@@ -32,6 +32,7 @@ from inventory.site import Site, SiteError
 from inventory.site.effective import offers
 from inventory.site.explain import findings_of, is_confirmed, origin_of
 from inventory.site.references import Span, at, joined, reference
+from inventory.site.typical_halls import SHARES, Typical, like, typical
 from inventory.site.whatif import Base
 
 ENDS = ("low", "high")
@@ -39,6 +40,8 @@ MEASURES = ("facility_kw", "pue", "racks", "cost", "go_live_days", "errors")
 """What an end is measured by; `go_live_days` are days from the start of the programme to go-live at P90."""
 PRICES = ("purchase", "prices")
 RANKED_BY = ("facility_kw", "racks", "cost", "go_live_days")
+LEAST_SHARE = 0.001
+"""Share of a measure below which a change of it is not told."""
 COLUMNS: Mapping[str, Any] = {
     "key": str,
     "value": float,
@@ -139,19 +142,46 @@ def _in_proportion(span: Span, value: float, planned_with: float | None) -> Span
 
 
 def that_matter(site: Site, found: Sensitivity | None = None) -> list[Assumption]:
-    """Unconfirmed assumptions with a range, the one that matters most first: by what a study found, where there is one.
+    """Unconfirmed assumptions with a range, the one that matters most first: by the effect that a study of the site found, or
+    without one that of a typical hall of its design (`in_typical_hall`).
 
-    Without a study, by the width of the range as a share of the value, and by how many kinds of findings the key decides; of
-    each section of the site file the first before the second of any: a guess that costs no plan.
+    Those that no study has stand last, by the width of the range as a share of the value, and by how many kinds of findings the
+    key decides: a guess that costs no plan.
     """
-    unsettled = [one for one in assumptions(site) if one.origin != "given"]
+    effects = dict(zip(found.frame["key"], found.frame["effect"], strict=True)) if found is not None else {}
+    if found is None:
+        halls = {one.key: in_typical_hall(site, one) for one in assumptions(site)}
+        effects = {key: one.effect for key, one in halls.items() if one is not None}
+
+    def rank(one: Assumption) -> tuple[float, float]:
+        return (-effects.get(one.key, 0.0), -one.width * (1 + len(findings_of(one.key))))
+
+    return sorted((one for one in assumptions(site) if one.origin != "given"), key=rank)
+
+
+def in_typical_hall(site: Site, one: Assumption) -> Typical | None:
+    """What an assumption changes in the typical hall that is most like the site; None where no hall has it."""
+    return typical(one.key, like(site), one.span)
+
+
+def moved(site: Site, one: Assumption, base: Measures, found: Sensitivity | None = None) -> dict[str, float]:
+    """How far an assumption moves each measure of RANKED_BY at most, the largest relative change first; less than LEAST_SHARE of a
+    measure is nothing.
+
+    `base` are the measures of the plan. Without a study of the site these are the changes in a typical hall: shares of power, racks
+    and cost are taken of the plan's own, and days are days.
+    """
     if found is not None:
-        effects = dict(zip(found.frame["key"], found.frame["effect"], strict=True))
-        return sorted(unsettled, key=lambda one: -effects.get(one.key, 0.0))
-    ranked = sorted(unsettled, key=lambda one: -one.width * (1 + len(findings_of(one.key))))
-    sections = [one.key.partition(".")[0] for one in ranked]
-    turns = [sections[:n].count(section) for n, section in enumerate(sections)]
-    return [one for _, one in sorted(zip(turns, ranked, strict=True), key=lambda pair: pair[0])]
+        rows = found.frame[found.frame["key"] == one.key]
+        most = {name: float(rows[f"{name}_change"].abs().max(skipna=True)) for name in RANKED_BY}
+    else:
+        hall = in_typical_hall(site, one)
+        if hall is None:
+            return {}
+        most = {name: hall.most(name) * (base[name] if name in SHARES else 1) for name in RANKED_BY}
+    shares = {name: change / base[name] for name, change in most.items() if base[name]}
+    moves = sorted((name for name, share in shares.items() if share >= LEAST_SHARE), key=lambda name: -shares[name])
+    return {name: most[name] for name in moves}
 
 
 def study(

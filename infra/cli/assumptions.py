@@ -62,20 +62,28 @@ def with_bar(plan: "Plan") -> "Sensitivity":
 
 
 def as_dict(plan: "Plan", found: "Sensitivity | None") -> dict[str, Any]:
-    """Plain data for JSON: how many values are assumed, and the ones that matter most."""
+    """Plain data for JSON: how many values are assumed, and the ones that matter most.
+
+    `moves` are the largest changes of power (kW), racks, cost and go-live (days) in `seen_in`: this site, or a typical hall whose
+    shares are taken of this plan.
+    """
     from capacity.whatif import sensitivity
     from inventory.site.explain import assumptions
 
     effects = {row["key"]: row["effect"] for row in found.by_key()} if found else {}
-    most = [
-        {
-            "key": one.key,
-            "value": one.value,
-            "low": one.span.low,
-            "high": one.span.high,
-            "source": one.span.source,
-            "effect": effects.get(one.key),
-        }
-        for one in sensitivity.that_matter(plan.site, found)[:MOST_NAMED]
-    ]
+    base, most = sensitivity.measures(plan), []
+    for one in sensitivity.that_matter(plan.site, found)[:MOST_NAMED]:
+        hall = sensitivity.in_typical_hall(plan.site, one) if found is None else None
+        most.append(
+            {
+                "key": one.key,
+                "value": one.value,
+                "low": one.span.low,
+                "high": one.span.high,
+                "source": one.span.source,
+                "effect": hall.effect if hall is not None else effects.get(one.key),
+                "moves": sensitivity.moved(plan.site, one, base, found),
+                "seen_in": "this site" if found is not None else hall.named if hall is not None else None,
+            }
+        )
     return {"count": sum(1 for _ in assumptions(plan.site)), "studied": found is not None, "most_important": most}

@@ -22,6 +22,7 @@ from inventory.site.loading import Site, SiteError
 from inventory.site.messages import nearest
 from inventory.site.model import SiteModel
 from inventory.site.references import NAMED_LISTS, Span, at, entry_name
+from inventory.site.typical_halls import Typical, like, typical
 from inventory.site.yaml_source import Path, Problem
 
 READERS = ("capacity", "network", "validation", "infra", "playbooks", "inventory/delivered", "inventory/imports")
@@ -39,6 +40,8 @@ class Told:
     ``steps``      commissioning steps and known errors that these findings are about
     ``read_by``    modules that read the key
     ``confirmed``  whether the value is the site's own decision: given in the file, or confirmed in it
+    ``decides``    what the key decides beside findings, in words: dates, cost
+    ``halls``      what the key, or the most important ones of a section, changes in a typical hall of the site's design
     """
 
     key: str
@@ -50,14 +53,28 @@ class Told:
     steps: tuple[str, ...]
     read_by: tuple[str, ...]
     confirmed: bool
+    decides: str
+    halls: tuple[Typical, ...]
+
+
+DECIDES: Mapping[Path, str] = {
+    ("leadtimes",): "the latest safe date of each order, and the date of go-live",
+    ("schedule",): "the dates of the programme, and that of go-live",
+    ("purchase", "prices"): "the cost of the plan; lines without a price are not in it",
+    ("purchase", "exchange_rates"): "the cost of what is priced in another currency",
+    ("purchase", "spares"): "how many spares are bought, and their cost",
+}
+"""What sections decide that no finding says."""
+HALLS_TOLD = 5
 
 
 def explain(site: Site, key: str) -> Told:
     """What is known of a key of the site; SiteError that names the nearest key where there is none."""
     path: Path = tuple(key.split("."))
-    field = _field_at(path)
+    place = _place(path)
+    field = place.field
     value = at(site.effective.value, path)
-    if value is None and field is None:
+    if value is None and (field is None or any(at(site.effective.value, entry) is None for entry in place.entries)):
         near = nearest(key, [".".join(map(str, one)) for one in site.effective.origins] + schema_keys())
         do = f"write {near}" if near else "docs/site-file.md lists all keys"
         raise SiteError(
@@ -72,13 +89,21 @@ def explain(site: Site, key: str) -> Told:
         key=key,
         values={name: leaf for name, (_, leaf) in flat.items()},
         origins={name: origin_of(site, inner) for name, (inner, _) in flat.items()},
-        meaning=(field.description or "") if field is not None else "",
+        meaning=place.meaning,
         span=site.effective.spans.get(key),
         findings=ids,
         steps=tuple(steps),
         read_by=readers(path),
         confirmed=all(is_confirmed(site, inner) for inner, _ in flat.values()),
+        decides=next((text for start, text in DECIDES.items() if path[: len(start)] == start), ""),
+        halls=_in_halls(site, list(flat)),
     )
+
+
+def _in_halls(site: Site, keys: Sequence[str]) -> tuple[Typical, ...]:
+    """What keys change in a typical hall, the largest effect first."""
+    found = [typical(key, like(site), site.effective.spans.get(key)) for key in keys]
+    return tuple(sorted((one for one in found if one is not None), key=lambda one: -one.effect)[:HALLS_TOLD])
 
 
 def findings_of(key: str) -> dict[str, str]:
@@ -166,16 +191,42 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [one for inner in typing.get_args(annotation) for one in _models(inner)]
 
 
-def _field_at(path: Path) -> Any:
+@dataclass(frozen=True)
+class _Place:
+    """A key in the schema: its field, if it is one; what it means; and the entries that it stands in, whose names are free."""
+
+    field: Any = None
+    meaning: str = ""
+    entries: tuple[Path, ...] = ()
+
+
+def _place(path: Path) -> _Place:
+    """Where a key stands in the schema: below the name of an entry (an item of leadtimes, a price), in the model of the entry."""
     models: list[type[BaseModel]] = [SiteModel]
-    field = None
-    for step in path:
+    place, of_entries = _Place(), list[type[BaseModel]]()
+    for n, step in enumerate(path, start=1):
+        if of_entries:
+            models, of_entries = of_entries, []
+            meaning = " ".join([place.meaning, *((model.__doc__ or "").partition("\n")[0] for model in models)])
+            place = _Place(None, meaning, (*place.entries, path[:n]))
+            continue
         named = {field.alias or name: field for model in models for name, field in model.model_fields.items()}
         field = named.get(str(step))
         if field is None:
-            return None
-        models = _models(field.annotation)
-    return field
+            return _Place()
+        place = _Place(field, field.description or "", place.entries)
+        models, of_entries = _models(field.annotation), _models_of_entries(field.annotation, path[:n])
+    return place
+
+
+def _models_of_entries(annotation: Any, path: Path) -> list[type[BaseModel]]:
+    """Models of the entries of a mapping with free names, or of a list that is joined by names."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is dict:
+        return _models(inner[1])
+    if origin is tuple:
+        return _models(inner[0]) if path in NAMED_LISTS else []
+    return [one for part in inner for one in _models_of_entries(part, path)]
 
 
 def _flat(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

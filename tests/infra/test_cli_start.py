@@ -1,6 +1,7 @@
 """Verbs of the first minute: new, explain, and what they refuse."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -230,11 +231,29 @@ def test_a_plan_ends_with_the_assumptions_that_matter(tmp_path: Path, capsys: py
     screen = capsys.readouterr().out
     assert "values that nobody has confirmed for this site" in screen
     assert f"more: bringup explain {path}" in screen
+    assert re.search(
+        r"leadtimes.transformer.max_weeks = 160, plausible 110 to 210: moves go-live by up to \d+ days", screen
+    )
+    assert re.search(r"unit_price = 290000, plausible 230000 to 350000: moves cost by up to [\d.]+ (k|M) USD", screen)
+    assert "as in a hall of 64 servers of dgx-superpod-h100" in screen
     assert cli.main([*command, "--json"]) == OK
     said = json.loads(capsys.readouterr().out)["assumptions"]
     assert said["count"] > 100
     assert not said["studied"]
     assert len(said["most_important"]) == 5
+    assert all(one["effect"] > 0 and one["moves"] for one in said["most_important"])
+    assert {one["seen_in"] for one in said["most_important"]} == {"64 servers of dgx-superpod-h100"}
+
+
+def test_explain_of_a_lead_time_says_what_it_means_and_decides(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(NEW) == OK
+    assert cli.main(["explain", "hall-1/site.yaml", "leadtimes.transformer.max_weeks"]) == OK
+    screen = capsys.readouterr().out
+    assert "Longest quoted lead time, weeks." in screen
+    assert "Decides the latest safe date of each order, and the date of go-live." in screen
+    assert re.search(
+        r"at 110 to 210 in place of 160 moves go-live by -\d+ days to \+\d+ days\.", " ".join(screen.split())
+    )
 
 
 def test_sensitivity_writes_its_file_and_the_next_plan_remembers_it(
@@ -259,6 +278,7 @@ def test_sensitivity_writes_its_file_and_the_next_plan_remembers_it(
     said = json.loads(capsys.readouterr().out)["assumptions"]
     assert said["studied"]
     assert said["most_important"][0]["effect"] > 0
+    assert said["most_important"][0]["seen_in"] == "this site"
     assert 'class="tornado"' in (folder / "report.html").read_text()
     assert cli.main([*command, "--json", "--set", "rack.servers=3"]) == OK
     assert not json.loads(capsys.readouterr().out)["assumptions"]["studied"]

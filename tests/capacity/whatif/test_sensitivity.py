@@ -14,7 +14,7 @@ from capacity.outputs.report import assumptions as section
 from capacity.sizes import complete
 from capacity.whatif import sensitivity
 from capacity.whatif.sensitivity import Sensitivity
-from inventory.site import Site, load_site, parse_site
+from inventory.site import Site, load_site, parse_site, typical_halls
 from inventory.site.effective import offers
 from inventory.site.new import Wanted, site_text
 from inventory.site.references import Span
@@ -23,6 +23,7 @@ from inventory.site.whatif import Base
 PRICE = "purchase.prices.server nvidia-dgx-h100.unit_price"
 TRANSFORMER = "leadtimes.transformer.max_weeks"
 COP = "cooling.plant.chiller_cop"
+HALL = typical_halls.Like(("dgx-superpod-h100",), "ib", "air")
 JUDGED = ("rack.servers", COP, PRICE, TRANSFORMER)
 
 
@@ -139,9 +140,36 @@ def test_a_site_without_designs_takes_the_ranges_of_the_one_that_fits() -> None:
     assert len(sensitivity.assumptions(site)) >= 25
 
 
-def test_without_a_study_the_first_named_stand_in_different_sections() -> None:
-    first = sensitivity.that_matter(base().site)[:5]
-    assert len({one.key.partition(".")[0] for one in first}) == 5
+def test_without_a_study_a_typical_hall_says_what_matters_most() -> None:
+    """Weeks of installation and the length of feeders were named, which move neither date nor cost."""
+    first = [one.key for one in sensitivity.that_matter(base().site)]
+    assert set(first[:5]) >= {"rack.servers", "storage.usable_pb", TRANSFORMER, PRICE}
+    assert "electrical.panels.feeder.length_m" not in first[:20]
+
+
+def test_what_no_hall_has_stands_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = typical_halls.halls()[COP]
+    monkeypatch.setattr(typical_halls, "halls", lambda: {COP: rows})
+    monkeypatch.setattr(sensitivity, "assumptions", only(*JUDGED))
+    assert sensitivity.that_matter(base().site)[0].key == COP
+    (price,) = (one for one in sensitivity.assumptions(base().site) if one.key == PRICE)
+    assert sensitivity.in_typical_hall(base().site, price) is None
+    assert sensitivity.moved(base().site, price, small().base) == {}
+
+
+def test_shares_of_a_typical_hall_are_taken_of_the_plan_and_days_are_days() -> None:
+    site, measured = base().site, {"facility_kw": 200.0, "racks": 10, "cost": 1e6, "go_live_days": 1000}
+    by_key = {one.key: one for one in sensitivity.assumptions(site)}
+    price, transformer = (typical_halls.typical(key, HALL) for key in (PRICE, TRANSFORMER))
+    assert price is not None
+    assert transformer is not None
+    assert sensitivity.moved(site, by_key[PRICE], measured) == {"cost": pytest.approx(price.most("cost") * 1e6)}
+    assert sensitivity.moved(site, by_key[TRANSFORMER], measured) == {"go_live_days": transformer.most("go_live_days")}
+
+
+def test_a_study_of_the_site_goes_before_a_typical_hall() -> None:
+    (price,) = (one for one in sensitivity.assumptions(base().site) if one.key == PRICE)
+    assert sensitivity.moved(base().site, price, small().base, small()) == {"cost": pytest.approx(9 * 60_000)}
 
 
 def test_a_study_says_what_matters_most() -> None:
