@@ -381,6 +381,18 @@ def _usage(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Importe
     return usage.imported(given, gpus, arguments.file, peak, nodes)
 
 
+def _ibnetdiscover(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Imported":
+    from inventory.delivered.assets import load_assets
+    from inventory.imports.core.source import decode
+    from network.infiniband import parse, proposed
+
+    text = decode(data, arguments.file, arguments.encoding)
+    try:
+        return proposed.imported(plan, parse.discovery(text), load_assets(plan.site))
+    except ValueError as error:
+        raise UsageError(f"{arguments.file}: {error}") from None
+
+
 def _export_manifest(plan: "Plan") -> str:
     from inventory.delivered.assets import load_assets
     from inventory.imports.core.tables import csv_text
@@ -416,6 +428,7 @@ IMPORTS: dict[str, Callable[["Plan", bytes, argparse.Namespace], "Imported"]] = 
     "weather": _weather,
     "energy": _energy,
     "usage": _usage,
+    "ibnetdiscover": _ibnetdiscover,
     "netbox-device-type": _device_type,
     "netbox-racks": _netbox,
     "netbox-devices": _netbox,

@@ -37,7 +37,8 @@ class AssetError(Exception):
 def load_assets(site: Site) -> pd.DataFrame:
     """The assets of a site: index ``device``; columns manufacturer, serial, uuid, mgmt_mac, guid, all text.
 
-    A cell that does not apply to a device is the empty text (a PDU has no UUID). A site without ``assets.csv`` has
+    A cell that does not apply to a device is the empty text (a PDU has no UUID); what was only discovered so far has a GUID and no
+    serial. A site without ``assets.csv`` has
     had nothing delivered yet: the frame is empty. Raises AssetError for a missing column, a malformed or repeated
     device, serial, UUID, MAC or GUID.
     """
@@ -91,7 +92,8 @@ def _problems(rows: list[list[str]]) -> Iterator[tuple[int, str]]:
         cells = dict(zip(COLUMNS, row, strict=True))
         if not cells["device"]:
             yield n, "device is empty"
-        if not cells["serial"]:
+        discovered = cells["guid"] and not cells["uuid"] and not cells["mgmt_mac"]  # its GUID tells it apart
+        if not cells["serial"] and not discovered:
             yield n, f"{cells['device']}: serial is empty: a device without serial cannot be told from another"
         for column, form, valid in _FORMS:
             if cells[column] and not valid(cells[column]):

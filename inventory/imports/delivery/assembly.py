@@ -52,7 +52,8 @@ class Delivered:
         cards = {row["serial"]: (row["device"], row["slot"]) for row in records(gpus)}
         for row in records(manifest[manifest["kind"] == "gpu"]) if manifest is not None else ():
             cards.setdefault(row["serial"], (row["device"], row["slot"]))
-        return cls({str(s): str(d) for d, s in assets["serial"].items()} if len(assets) else {}, cards, connectors)
+        chassis = {str(s): str(d) for d, s in assets["serial"].items() if s} if len(assets) else {}
+        return cls(chassis, cards, connectors)
 
 
 def read_assembly(

@@ -444,7 +444,7 @@ def _devices(rows: pd.DataFrame, expected: Expected, assets: pd.DataFrame | None
     """The plan's device of each row: by name, by rack and unit, by its own serial or its parent's."""
     serials: dict[str, str] = {}
     if assets is not None and len(assets):
-        serials = {str(serial): str(name).partition(":")[0] for name, serial in assets["serial"].items()}
+        serials = {str(serial): str(name).partition(":")[0] for name, serial in assets["serial"].items() if serial}
     names = {name.lower(): name for name in expected.models}
     places = {(rack.lower(), u): device for (rack, u), device in expected.places.items()}
     found: list[str] = []
