@@ -33,7 +33,7 @@ from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
 from network.infiniband.subnet import guid_book
 from network.infiniband.wire import FABRIC
-from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, readings, sharp
+from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, permutation, readings, sharp
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -431,6 +431,12 @@ def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callabl
     return again
 
 
+def _permuted(raw: bytes, subject: str, plan: Plan) -> Again:
+    """What a permutation showed of adaptive routing, from the counters of uplinks and adapters."""
+    found = permutation.judge(plan, json.loads(raw))
+    return Again(found.value, found.problems)
+
+
 def _air(raw: bytes, subject: str, plan: Plan) -> Again:
     data = _data(raw, subject)
     supplies, thermal = _part(data, subject, "power_supplies", PowerSupplies), _part(data, subject, "thermal", Thermal)
@@ -667,6 +673,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S054.measured": _crossed,
     "S055.measured": _incast(incast.lossless),
     "S056.measured": _incast(incast.marked),
+    "S057.measured": _permuted,
     "S058.measured": _in_network,
     "S061.applied": _version,
     "S062.measured": _neighbours,

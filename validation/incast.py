@@ -21,7 +21,7 @@ from validation.facts.incast import Incast
 OTHER_SHARE = 0.01
 """Of all packets on the way, most that may be of other priorities: sessions, LLDP and ARP, a few a second beside millions."""
 PRIORITIES = range(8)
-_RATE = re.compile(r"^\s*[0-9]+\s+[0-9]+\s+[0-9.]+\s+([0-9.]+)\s+[0-9.]+\s*$", re.MULTILINE)
+RATE = re.compile(r"^\s*[0-9]+\s+[0-9]+\s+[0-9.]+\s+([0-9.]+)\s+[0-9.]+\s*$", re.MULTILINE)
 """Row of ib_write_bw: #bytes #iterations BW peak, BW average, MsgRate."""
 SWITCH_WORDS = ("sent", "marked", "dropped", "pauses_sent", "pauses_received")
 SERVER_WORDS = ("sent", "received", "pauses_sent", "pauses_received", "dropped")
@@ -61,7 +61,7 @@ def _read(plan: Plan, said: Mapping[str, Any]) -> tuple[_Rose | None, list[str]]
         return None, problems or ["it was not run"]
     for flow in wanted.flows:
         printed = said["flows"].get(f"{flow.server}:{flow.rail}")
-        if printed is not None and not _RATE.search(printed):
+        if printed is not None and not RATE.search(printed):
             problems.append(
                 f"{flow.server}:{flow.rail} sent nothing: {printed.strip()[-200:] or 'ib_write_bw printed nothing'}"
             )
@@ -91,7 +91,7 @@ def _read(plan: Plan, said: Mapping[str, Any]) -> tuple[_Rose | None, list[str]]
 
 
 def _value(rose: _Rose | None, said: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    rates = [float(found[1]) for text in said.get("flows", {}).values() if (found := _RATE.search(text))]
+    rates = [float(found[1]) for text in said.get("flows", {}).values() if (found := RATE.search(text))]
     value: dict[str, Any] = {"senders": len(rates), "gb_s": round(sum(rates) / 8, 3), "faults": len(problems)}
     if rose is None:
         return value

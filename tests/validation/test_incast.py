@@ -18,6 +18,7 @@ from network.drivers.errors import Unreachable
 from network.drivers.ssh import with_request
 from network.push import Target
 from tests.plans import plan_of
+from tests.validation.bench import WRITTEN_BW
 from tests.validation.test_roce import PLAN
 from validation import incast as judging
 from validation.checks import conftest
@@ -32,10 +33,6 @@ RECEIVER = "gpu001:rail0"
 LEAF_PORT = next(other for one, other in WANTED.cables if one == RECEIVER)
 SENDER = next(f"{flow.server}:{flow.rail}" for flow in WANTED.flows if flow.rail == "rail0")
 SENDER_PORT = next(other for one, other in WANTED.cables if one == SENDER)
-PRINTED = """\
- #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
- 65536      1906830          0.00               50.00              0.095367
-"""
 
 
 def test_half_of_the_senders_pass_the_spines() -> None:
@@ -75,7 +72,7 @@ def healthy() -> dict[str, Any]:
                 later[end]["sent/3"] += 60_000
     samples = [[0.1, {"marked/3": 0, "pauses_sent/3": 0}], [1.1, {"marked/3": 800, "pauses_sent/3": 0}]]
     samples.append([2.1, {"marked/3": 2000, "pauses_sent/3": 9}])
-    flows = {f"{flow.server}:{flow.rail}": PRINTED for flow in WANTED.flows}
+    flows = {f"{flow.server}:{flow.rail}": WRITTEN_BW for flow in WANTED.flows}
     return {
         "incast": dataclasses.asdict(WANTED),
         "before": before,
@@ -265,13 +262,13 @@ class Hosts:
         if request["do"] == "count":
             return {"counters": {rail: {"tx_prio3_packets": 5, "np_cnp_sent": 1} for rail in request["rails"]}}
         if request["do"] == "send":
-            return {"status": 0, "printed": PRINTED} if name != "gpu004" else {"status": 1, "printed": "no route"}
+            return {"status": 0, "printed": WRITTEN_BW} if name != "gpu004" else {"status": 1, "printed": "no route"}
         return {"ended": {}}
 
 
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incast, "_Hosts", Hosts)
+    monkeypatch.setattr(incast, "Hosts", Hosts)
     monkeypatch.setattr(incast, "driver", lambda system: Spoken)
     monkeypatch.setattr(incast, "public_key", lambda site, of: "")
     nobody = SshCredentials("nobody", Path("no-key"), Path("no-hosts"))
@@ -289,8 +286,8 @@ def test_counters_are_read_before_meanwhile_and_after_the_load(devices: None) ->
     assert said["before"][LEAF_PORT]["sent/3"] < said["after"][LEAF_PORT]["sent/3"] < said["later"][LEAF_PORT]["sent/3"]
     assert said["samples"]
     assert said["before"][RECEIVER] == {"sent/3": 5, "notified": 1}
-    assert said["flows"]["gpu002:rail0"] == PRINTED
-    assert [text for text in said["flows"].values() if text != PRINTED] == ["exit status 1: no route"]
+    assert said["flows"]["gpu002:rail0"] == WRITTEN_BW
+    assert [text for text in said["flows"].values() if text != WRITTEN_BW] == ["exit status 1: no route"]
     json.dumps(said)
 
 
@@ -357,6 +354,10 @@ def test_a_sender_prints_and_one_that_hangs_is_ended(tmp_path: Path, monkeypatch
     assert said["printed"].strip().endswith("-D 1 --bind_source_ip 10.0.0.1 10.0.0.2")
     said = called(tmp_path, {**SEND, "budget_s": 0.2}, monkeypatch, ib_write_bw="sleep 30")
     assert said["status"] == -9
+    on_level = {key: value for key, value in SEND.items() if key != "source"} | {"level": 15, "budget_s": 10}
+    said = called(tmp_path, on_level, monkeypatch, ib_write_bw='echo "$@"')
+    assert said["printed"].startswith("-S 15 -d rail1 -p 18515 ")
+    assert said["printed"].strip().endswith("-D 1 10.0.0.2")
     receive = {"do": "receive", "rail": "rail0", "ports": [1, 2], "seconds": 1, "budget_s": 10}
     assert called(tmp_path, receive, monkeypatch, ib_write_bw="exit 3") == {"ended": {"1": 3, "2": 3}}
 

@@ -380,7 +380,7 @@ BUILT_OF_HARDWARE = {
 """Their checks read what a machine is built of, and skip a container, which shows its host. S027 is about GPU cards."""
 
 
-NEEDS_LINKS = {"S047.measured", "S057.applied", "S058.applied", "S058.measured", "S170.observed"}
+NEEDS_LINKS = {"S047.measured", "S057.applied", "S057.measured", "S058.applied", "S058.measured", "S170.observed"}
 """Adapters and switches with links of their own."""
 ROUTED = {"S052.applied"}
 """Its check reads the routes that take the place of LAG and MLAG; the register says that the lab has neither."""

@@ -29,7 +29,7 @@ from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
-from validation import sharp
+from validation import permutation, sharp
 from validation.check import site_limit
 from validation.facts import (
     Facts,
@@ -41,6 +41,7 @@ from validation.facts import (
     storage_acts,
     testinfra_facts,
 )
+from validation.facts import permutation as permutation_act
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
@@ -62,6 +63,7 @@ ORDER = (
     "collectives",
     "in_network",
     "incast_run",
+    "permutation_run",
     "fire_drill",
     "diagnosed_again",
     "burn_in",
@@ -203,6 +205,21 @@ def try_lossless(plan: Plan) -> Mapping[str, Any]:
     """The incast of a plan; nothing where it has none."""
     wanted = incast.planned(plan)
     return {"errors": {}} if wanted is None else incast.run(plan, wanted)
+
+
+@pytest.fixture(scope="session")
+def permutation_run(plan: Plan, facts: Facts, guids: Mapping[str, str]) -> Mapping[str, Any]:
+    """What uplinks and adapters counted while all adapters at two leaves wrote to each other, with adaptive routing and without."""
+    return try_adaptive(plan, facts, guids)
+
+
+def try_adaptive(plan: Plan, facts: Facts, guids: Mapping[str, str]) -> Mapping[str, Any]:
+    """The permutation of an InfiniBand plan; only "errors" where it cannot be run."""
+    wanted = permutation_act.planned(plan)
+    if wanted is None:
+        return {"errors": {}}
+    known = permutation.prepared(plan, wanted, facts, guids)
+    return permutation_act.run(plan, wanted, known) if isinstance(known, permutation_act.Known) else {"errors": known}
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Adaptive routing over parallel paths: switches choose the path of each packet, adapters put packets in order again (S057)."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from inventory.catalog.devices import DeviceType
 from network.infiniband import subnet
 from network.nos.model import Model
 from network.roce_host import wanted
-from validation import infiniband, roce
+from validation import infiniband, permutation, roce
 from validation.assembly import is_container
 from validation.check import Outcome, check
 from validation.checks.test_assembly import built
@@ -18,8 +19,12 @@ from validation.checks.test_fabric import compute_switch
 from validation.checks.test_infiniband import NOBODY
 from validation.checks.test_roce import OF_SWITCHES, READS
 from validation.facts import Facts
+from validation.facts.gather import identities
+from validation.facts.permutation import planned
 from validation.infiniband import best_view
 
+MOST_SHOWN = 8
+"""Faults of a run that a sentence names."""
 BY_HASH = (
     "site fabric.load_balancing is {0}: packets of a flow take one path. Fix: fabric.load_balancing: adaptive, on a system that "
     "has it (fabric.nos: cumulus)"
@@ -146,4 +151,39 @@ def on_infiniband(subject: str, plan: Plan, facts: Facts, guids: Mapping[str, st
         "; ".join(problems) or good,
         identities=tuple(one for answer in answers if answer for one in answer.identities),
         raw=infiniband.part_of(view, ("out_of_order",), every),
+    )
+
+
+@check(
+    "S057.measured",
+    inputs=("frame.devices", "frame.cables", "site.fabric", "site.server", "site.versions", "assets"),
+)
+def test_adaptive_routing_spreads_a_permutation(
+    subject: str, plan: Plan, facts: Facts, request: pytest.FixtureRequest
+) -> Outcome:
+    """With adaptive routing the load is not slower than without, its uplinks are more alike, and no packet is sent again."""
+    if plan.site.fabric.kind != "ib":
+        pytest.skip(
+            "a permutation on a RoCE fabric is not tried: switches that spread packets have no service level without"
+        )
+    skip_containers(facts)
+    said: Mapping[str, Any] = request.getfixturevalue("permutation_run")
+    found = permutation.judge(plan, said)
+    wanted = planned(plan)
+    hosts = {end.partition(":")[0] for end in wanted.ends} if wanted else set()
+    asked = identities([answers.get(name) for name in sorted(hosts) for answers in (facts.nodes,)] + [best_view(facts)])
+    value = found.value
+    good = (
+        ""
+        if found.problems
+        else (
+            f"{value['adaptive']['gb_s']:.1f} GB/s with adaptive routing, uplinks {value['adaptive']['spread']:.0%} apart; "
+            f"{value['static']['gb_s']:.1f} GB/s without, {value['static']['spread']:.0%} apart"
+        )
+    )
+    shown = found.problems[:MOST_SHOWN]
+    more = [f"and {len(found.problems) - MOST_SHOWN} more"] if len(found.problems) > MOST_SHOWN else []
+    raw = json.dumps(said, sort_keys=True, indent=1).encode()
+    return Outcome(
+        not found.problems, value, "; ".join([*shown, *more]) or good, unit="GB/s", identities=asked, raw=raw
     )

@@ -37,6 +37,7 @@ from validation.facts.gather import address_of
 
 PROGRAM = Path(__file__).with_name("incast_node.py").read_text()
 OPERATION = "try the lossless class"
+LOAD = "put a load on the fabric"
 SENDERS = 8
 """Two of them overload a port already; eight give a queue that ECN has to hold down."""
 SECONDS = 20
@@ -88,11 +89,11 @@ class Incast:
         return {server: sorted(set(rails)) for server, rails in found.items()}
 
 
-class _Counted(TypedDict):
+class Counted(TypedDict):
     counters: dict[Line, dict[Line, Whole]]
 
 
-class _Sent(TypedDict):
+class Sent(TypedDict):
     status: Whole
     printed: Text
 
@@ -150,7 +151,7 @@ def run(plan: Plan, wanted: Incast) -> dict[str, Any]:
     by_name = {one.name: one for one in targets}
     if not hasattr(driver(system), "queue_counters"):
         return {"errors": dict.fromkeys(wanted.ports, READS_NO_QUEUES.format(system))}
-    hosts = _Hosts(plan)
+    hosts = Hosts(plan)
     before = _count(system, by_name, hosts, wanted, errors)
     if errors:
         return {"errors": errors}
@@ -187,7 +188,7 @@ def to_servers(wanted: Incast, leaf: str) -> list[str]:
     return [port for device, _, port in mine if device == leaf]
 
 
-class _Hosts:
+class Hosts:
     """Servers by name, over SSH."""
 
     def __init__(self, plan: Plan) -> None:
@@ -195,8 +196,8 @@ class _Hosts:
 
     def ask(self, name: str, request: Mapping[str, Any], budget_s: float) -> Any:
         host = SshHost(name, address_of(self._plan, name, "provisioning"), self._credentials, budget_s)
-        said = host.program(PROGRAM, dict(request), operation=OPERATION)
-        source = Source(name, OPERATION, "run perftest on the server by hand")
+        said = host.program(PROGRAM, dict(request), operation=LOAD)
+        source = Source(name, LOAD, "run perftest on the server by hand")
         answer = answers.read(dict[Line, Any], said, source)
         if "error" in answer:
             raise source.unreadable("an answer", answers.line(str(answer["error"])))
@@ -204,7 +205,7 @@ class _Hosts:
 
 
 def _count(
-    system: str, targets: Mapping[str, Target], hosts: _Hosts, wanted: Incast, errors: dict[str, str]
+    system: str, targets: Mapping[str, Target], hosts: Hosts, wanted: Incast, errors: dict[str, str]
 ) -> dict[str, dict[str, int]]:
     """Counters of every end on the way; why one is not known goes to `errors`."""
 
@@ -213,7 +214,7 @@ def _count(
             if name in targets:
                 return switch_counters(system, targets[name], wanted.ports[name])
             said = hosts.ask(name, {"do": "count", "rails": wanted.rails[name]}, SPARE_S)
-            counted: Any = answers.read(_Counted, said, Source(name, OPERATION))["counters"]
+            counted: Any = answers.read(Counted, said, Source(name, OPERATION))["counters"]
             return {rail: in_one_word(counters) for rail, counters in counted.items()}
         except DeviceError as error:
             return error
@@ -276,7 +277,7 @@ class _Sampler:
         self._stop.set()
 
 
-def _load(hosts: _Hosts, wanted: Incast, sampled: _Sampler, errors: dict[str, str]) -> dict[str, str]:
+def _load(hosts: Hosts, wanted: Incast, sampled: _Sampler, errors: dict[str, str]) -> dict[str, str]:
     """Let all senders write at once; what each printed."""
     whole_s = READY_S + SECONDS + SPARE_S
     receiving = {
@@ -293,7 +294,7 @@ def _load(hosts: _Hosts, wanted: Incast, sampled: _Sampler, errors: dict[str, st
             said = hosts.ask(
                 flow.server, {**request, "seconds": SECONDS, "budget_s": SECONDS + SPARE_S}, whole_s + SPARE_S
             )
-            sent: Any = answers.read(_Sent, said, Source(flow.server, OPERATION))
+            sent: Any = answers.read(Sent, said, Source(flow.server, OPERATION))
         except DeviceError as error:
             return error
         return (

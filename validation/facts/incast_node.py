@@ -1,8 +1,10 @@
-"""Runs on a server while the lossless class is tried (`python3 -` over SSH): a request in, one JSON object out. Standard library.
+"""Runs on a server while the fabric carries a load (`python3 -` over SSH): a request in, one JSON object out. Standard library.
 
     {"do": "count", "rails": ["rail0"]}                     {"counters": {"rail0": {kernel's name: number}}}
     {"do": "receive", "rail", "ports", "budget_s"}          waits for one sender a port; {"ended": {port: exit status}}
     {"do": "send", "rail", "source", "target", "port", "seconds", "budget_s"}    {"printed": what ib_write_bw prints}
+
+With "level", a service level of InfiniBand, both sides connect without the connection manager, and "source" is left out.
 
 Needs ethtool and perftest. Nothing is changed; what was started ends with the call.
 """
@@ -40,11 +42,13 @@ def count(rails: list[str]) -> dict[str, Any]:
     return {"counters": found}
 
 
-def write_bw(rail: str, port: int, *more: str) -> "subprocess.Popen[str]":
-    """ib_write_bw over the connection manager, which marks its packets as all connections of the server are marked."""
+def write_bw(request: dict[str, Any], port: int, *more: str) -> "subprocess.Popen[str]":
+    """ib_write_bw over the connection manager, which marks its packets as all connections of the server are marked, or on a service
+    level."""
+    rail = request["rail"]
     argv = [
         "ib_write_bw",
-        "-R",
+        *(["-S", str(request["level"])] if "level" in request else ["-R"]),
         "-d",
         rail,
         "-p",
@@ -73,13 +77,14 @@ def ended(one: "subprocess.Popen[str]", budget_s: float) -> tuple[int, str]:
 
 def receive(request: dict[str, Any]) -> dict[str, Any]:
     seconds = ("-D", str(request["seconds"]))
-    waiting = {port: write_bw(request["rail"], port, *seconds) for port in request["ports"]}
+    waiting = {port: write_bw(request, port, *seconds) for port in request["ports"]}
     return {"ended": {str(port): ended(one, request["budget_s"])[0] for port, one in waiting.items()}}
 
 
 def send(request: dict[str, Any]) -> dict[str, Any]:
-    more = ("-D", str(request["seconds"]), "--bind_source_ip", request["source"], request["target"])
-    status, printed = ended(write_bw(request["rail"], request["port"], *more), request["budget_s"])
+    source = ("--bind_source_ip", request["source"]) if "source" in request else ()
+    more = ("-D", str(request["seconds"]), *source, request["target"])
+    status, printed = ended(write_bw(request, request["port"], *more), request["budget_s"])
     return {"status": status, "printed": printed[-4000:]}
 
 
