@@ -5,7 +5,8 @@ Each kind of difference is reported once, with the device and the ports that a t
     TOPOLOGY-SWAPPED   two cables or more are exchanged; names the fewest exchanges of plugs that put them right
     TOPOLOGY-PLACES    devices that stand in the place of others: all their cables are exchanged
     TOPOLOGY-SHIFTED   plugs of one device that are all as many ports further than planned
-    TOPOLOGY-CUT-OFF   switches that are alive and have no path to the rest of the fabric: none of the cables between has a link
+    TOPOLOGY-CUT-OFF   switches that are alive and have no path to the rest of the fabric: none of the cables between has a link;
+                       a switch that answers and sees nothing at all is one of them
     TOPOLOGY-EXTRA     a cable that the plan does not have, or one end of a planned cable at another port
     TOPOLOGY-FOREIGN   a device that the plan does not have, at a port that is planned or free
     TOPOLOGY-PARALLEL  links between the same two switches that are exchanged among each other, for information
@@ -25,6 +26,7 @@ Each kind of difference is reported once, with the device and the ports that a t
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -106,6 +108,10 @@ def topology(
     ]
     switches = {*cables.loc[cables["fabric"] == fabric, "b_device"], *(_device(end) for end in trunk)}
     explained: set[Edge] = set()
+    for switch, dark_cables in _alone(planned, seen, unseen, switches & set(answered)):
+        found.append(_switch_alone(switch, dark_cables))
+        explained |= set(dark_cables)
+    unseen = [cable for cable in unseen if cable not in explained]
     for part, between in _cut_off(planned, seen, unseen, switches):
         found.append(_part_cut_off(part, between))
         explained |= set(between)
@@ -328,6 +334,36 @@ def _cut_off(
         for part, cut in sorted(between.items())
         if len(cut) > 1
     ]
+
+
+def _alone(
+    planned: Mapping[End, End], seen: Collection[Edge], unseen: Sequence[Edge], answering: Collection[str]
+) -> list[tuple[str, list[Edge]]]:
+    """(switch, its planned cables without a link) of each switch that answers and sees nothing, where these are several.
+
+    A cable between two of them is named with the first.
+    """
+    with_link = {device for edge in seen for device in _devices(edge)}
+    wanted = Counter(_device(end) for end in planned)
+    dark: dict[str, list[Edge]] = {}
+    for cable in unseen:
+        for device in sorted(_devices(cable)):
+            if device in answering and device not in with_link and wanted[device] > 1:
+                dark.setdefault(device, []).append(cable)
+                break
+    return sorted(dark.items())
+
+
+def _switch_alone(switch: str, cables: Sequence[Edge]) -> Finding:
+    return finding(
+        "TOPOLOGY-CUT-OFF",
+        switch,
+        case="alone",
+        ports=tuple(end for cable in cables for end in cable),
+        words={"seen": _cables(cables)},
+        remedies=[remedy(fix="bundle"), remedy(fix="alone")],
+        cables=len(cables),
+    )
 
 
 def _part_cut_off(part: Sequence[str], between: Sequence[Edge]) -> Finding:

@@ -5,6 +5,7 @@
     LINK-ERRORS        a port whose error counter is above the limit
     ADAPTER-EXCHANGED  an adapter or switch whose GUID is not the one of the asset list
     NODE-NAME-TWICE    several nodes with the description of one planned adapter or switch
+    TOPOLOGY-UNKNOWN   switches are discovered, and none of them is known: nothing is compared
     SUBNET-MANAGER     not one master on the planned host with a standby behind it
     SUBNET-ROUTING     the routing engine in use is not the one that was asked for
 
@@ -190,6 +191,9 @@ def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Colle
     planned = plan.cables[plan.cables["fabric"] == FABRIC]
     present = {*named.names.values(), *named.claimed}
     switches = plan.devices.loc[plan.devices["fabric"] == FABRIC, "name"]
+    found_switches = found.nodes.loc[found.nodes["kind"] == "switch", "key"]
+    if len(found_switches) and not present.intersection(switches):
+        return [_unknown(found, switches, guids), *exchanged(found, guids, named)]
     silent = sorted({name for name in switches if name not in present and name not in dark})
     unseen = {*silent, *dark, *(name for name in named.claimed if ":" not in name)}
     doubtful = {key for keys in named.claimed.values() for key in keys}
@@ -214,6 +218,19 @@ def topology(plan: Plan, found: Discovery, guids: Mapping[str, str], dark: Colle
         *same_names(found, named, seen),
         *rates(planned, told_apart),
     ]
+
+
+def _unknown(found: Discovery, switches: pd.Series, guids: Mapping[str, str]) -> Finding:
+    """TOPOLOGY-UNKNOWN: the one finding for a fabric of whose switches none is known."""
+    keys = found.nodes.loc[found.nodes["kind"] == "switch", "key"]
+    return finding(
+        "TOPOLOGY-UNKNOWN",
+        FABRIC,
+        remedies=[remedy(fix="bind"), remedy(fix="list")],
+        switches=len({found.systems.get(key, key) for key in keys}),
+        listed=sum(name in guids for name in switches),
+        planned=len(switches),
+    )
 
 
 def _ends(cables: pd.DataFrame, side: str) -> pd.Series:

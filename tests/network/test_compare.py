@@ -204,3 +204,20 @@ def test_a_device_that_cannot_be_read_gets_the_finding_of_its_fault(channel, kin
     found: Finding = compare.no_answer("x", channel, kind, "why")
     assert (found.id, found.subject) == (expected, "x")
     assert names(found, "why")
+
+
+def test_a_switch_that_answers_and_sees_nothing_is_one_finding():
+    planned = [(f"gpu{n:03}:eth0", f"leaf01:swp{n}") for n in range(1, 5)]
+    planned += [("leaf01:swp9", "spine01:swp1"), ("leaf02:swp9", "spine01:swp2"), ("leaf02:swp10", "spine02:swp2")]
+    planned += [("leaf01:swp10", "spine02:swp1")]
+    seen = [pair for pair in planned if "leaf01" not in pair[0] + pair[1]]
+    answered = sightings(seen, ["leaf01", "leaf02", "spine01", "spine02"])
+    (found,) = compare.topology(cables(planned), answered)
+    assert (found.id, found.subject, found.numbers["cables"]) == ("TOPOLOGY-CUT-OFF", "leaf01", 6)
+    assert names(found, "answers and sees nothing", "gpu001:eth0 -- leaf01:swp1")
+
+
+def test_a_cable_of_a_switch_that_sees_nothing_to_a_silent_one_is_not_judged():
+    planned = [("gpu001:eth0", "leaf01:swp1"), ("gpu002:eth0", "leaf01:swp2"), ("leaf01:swp9", "spine01:swp1")]
+    (silent, found) = compare.topology(cables(planned), {"leaf01": {}}, ["spine01"])
+    assert (silent.id, found.id, found.numbers["cables"]) == ("DEVICE-SILENT", "TOPOLOGY-CUT-OFF", 2)

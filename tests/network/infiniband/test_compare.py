@@ -214,3 +214,20 @@ def test_the_large_site_is_compared_as_a_whole():
     guids = made_up_guids(plan)
     found = compare.topology(plan, parse.discovery(discovered_text(plan, guids)), guids)
     assert found == []
+
+
+# ---- a fabric that no list knows -------------------------------------------------------------------------------------
+def unnamed(text):
+    """The fabric whose switches have their factory's description."""
+    return re.sub(r'"ib[ls]0[0-9]+"', '"Quantum-2 Mellanox Technologies"', text)
+
+
+def test_a_fabric_of_unknown_switches_is_one_finding_with_the_way_out(plan):
+    (found,) = findings(plan, {}, unnamed(HEALTHY))
+    assert (found.id, found.numbers) == ("TOPOLOGY-UNKNOWN", {"switches": 12, "listed": 0, "planned": 12})
+    assert names(found, "bringup import ibnetdiscover")
+
+
+def test_one_known_switch_is_enough_to_compare_by(plan, guids):
+    found = findings(plan, {"ibl003": guids["ibl003"]}, unnamed(HEALTHY))
+    assert "TOPOLOGY-UNKNOWN" not in {one.id for one in found}
