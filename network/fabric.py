@@ -183,9 +183,10 @@ def design(
     `bisection` is the required share (1.0 full, 0.5 is 2:1). `leaf_uplinks` fixes the uplinks of a leaf instead of
     deriving them; the tree then has the bisection that follows, which the caller compares with the requirement. Derived
     uplinks beyond the required ones leave one port of a leaf free, which a subnet manager can take. Each leaf goes to at
-    least `least_spines` spines, where it has as many uplinks.
+    least `least_spines` spines; a single switch has none. In two tiers, a tree with the spines of a larger one of the same
+    units has all of its trunk cables in that too (decision 0333).
     Raises FabricError: FABRIC-RADIX (ports of one switch do not suffice), FABRIC-TIERS (too many endpoints for the
-    tiers).
+    tiers), FABRIC-SPINES (a leaf has fewer uplinks than `least_spines`).
     """
     units = _ceil_div(nodes, unit_nodes)
     if tiers == 1:
@@ -211,6 +212,14 @@ def design(
             radix=radix,
         )
     most_up = least_up if leaf_uplinks is not None else max(least_up, radix - unit_nodes - 1)
+    if least_spines > most_up:
+        raise FabricError(
+            "FABRIC-SPINES",
+            "uplinks",
+            f"a leaf is to go to {least_spines} spines at least, and has at most {most_up} uplinks",
+            spines=least_spines,
+            uplinks=most_up,
+        )
     leaf = _Leaf(least_up, most_up, least_spines)
     if tiers == "auto":
         allowed: tuple[int, ...] = (2, 3)
@@ -272,7 +281,7 @@ class _Leaf:
             return None
         while count < self.least_spines and (count + 1) * links <= self.most_up:
             count += 1
-        return count if count >= min(self.least_spines, self.least_up) else None
+        return count if count >= self.least_spines else None
 
 
 def _one_switch(units: int) -> dict[str, int]:

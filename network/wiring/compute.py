@@ -103,6 +103,10 @@ def _designed(site: Site, way: Mapping[str, Any]) -> fabric.FatTree:
 
 def _all_ways(site: Site, error: fabric.FabricError, ports: int) -> list[dict[str, Any]]:
     """Values with which a refused fabric may be built; `ports` are those of the switch's model."""
+    if error.key == "FABRIC-SPINES":
+        spines, uplinks = int(error.numbers["spines"]), site.fabric.leaf_uplinks
+        more = [{"fabric.leaf_uplinks": spines}] if uplinks is not None else []
+        return [*more, {"fabric.least_spines": int(error.numbers["uplinks"])}]
     if error.case != "leaf":
         return _tiers(site, ports)
     larger = [{"fabric.radix": ports}] if ports > site.fabric.radix else []
@@ -177,17 +181,29 @@ def check_tree(tree: fabric.FatTree, required: float, more: Iterable[RemedyOf] =
 
 
 def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
-    """FABRIC-SINGLE-SPINE when the leaves of a plane meet in one switch only, FABRIC-SINGLE-SWITCH when there is one."""
+    """FABRIC-SINGLE-SPINE when the leaves of a plane meet in one switch only, FABRIC-SINGLE-SWITCH when there is one;
+    FABRIC-SPINES when the site file asks for spines beside that one.
+    """
     if tree.tiers == 1:
         way = {"fabric.tiers": 2, "fabric.least_spines": 2}
+        stated = _stated_spines(site)
+        contradiction = finding(
+            "FABRIC-SPINES",
+            "fabric",
+            case="one-tier",
+            limit_source="site fabric.tiers",
+            spines=stated,
+            remedies=[remedy({"fabric.least_spines": 1}), *_working(site, [{"fabric.tiers": 2}])],
+        )
         return [
+            *([contradiction] if stated > 1 else []),
             finding(
                 "FABRIC-SINGLE-SWITCH",
                 "fabric",
                 limit_source="single failures",
                 remedies=_working(site, [way]),
                 endpoints=tree.endpoints,
-            )
+            ),
         ]
     if tree.plane_spines > 1 or tree.plane_leaves < 2:
         return []
@@ -202,6 +218,12 @@ def check_spines(site: Site, tree: fabric.FatTree) -> list[Finding]:
             uplinks=tree.leaf_up,
         )
     ]
+
+
+def _stated_spines(site: Site) -> int:
+    """`fabric.least_spines` where the site file states it; 1 where a reference design does, which a single switch overrides."""
+    origin = site.effective.origin(("fabric", "least_spines"))
+    return site.fabric.least_spines if origin is not None and origin.kind == "given" else 1
 
 
 def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
@@ -255,7 +277,9 @@ def check_small(site: Site, tree: fabric.FatTree) -> list[Finding]:
             "fabric",
             limit=float(tree.radix),
             limit_source="site fabric.radix",
-            remedies=_working(site, [{"fabric.tiers": 1}]),
+            remedies=_working(
+                site, [{"fabric.tiers": 1} | ({"fabric.least_spines": 1} if _stated_spines(site) > 1 else {})]
+            ),
             needed=needed,
             switches=tree.leaves + tree.spines + tree.cores,
             fill=(tree.radix - len(site.fabric.subnet_managers)) // tree.rails,

@@ -22,6 +22,7 @@ from inventory.site.accepted import AcceptedError
 from inventory.site.accepted import read as read_values
 from inventory.site.needs import credentials_missing
 from inventory.site.new import Wanted, site_text
+from tests.capacity.counts import no_fabric_of_fewer_spines_has_the_links_and_the_ports
 from tests.findings import only, values
 from tests.seed import SEED
 
@@ -207,6 +208,20 @@ def test_what_is_added_without_a_price_has_none_and_is_not_free(tmp_path: Path) 
     assert (found.loc[found["change"] != "add", "price"] == 0).all()
     priced = growth(standing, new.frames())
     assert (priced.loc[(priced["change"] == "add") & (priced["kind"] == "device"), "price"] > 0).any()
+
+
+@pytest.mark.parametrize(("least", "moves"), [(1, True), (8, False)])
+def test_spines_of_the_final_size_keep_every_trunk_in_its_place(tmp_path: Path, least: int, moves: bool) -> None:
+    """40 servers are two units and have eight spines, 8 servers are one and have four."""
+    path = site_file(tmp_path, 8, more=f"fabric: {{least_spines: {least}}}\n")
+    accept(path)
+    new = build(grow(path, 8, 40))
+    standing = load_standing(new.site)
+    assert standing is not None
+    assert bool(changes(standing, new.frames())["recabled trunks"]) == moves
+    assert ("ACCEPTED-RECABLED" in ids(new)) == moves
+    assert not [one for one in new.findings if one.id.startswith("FABRIC-") and one.severity == "error"]
+    no_fabric_of_fewer_spines_has_the_links_and_the_ports(new)
 
 
 def test_another_number_of_tiers_is_said(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ CASES: list[tuple[str, str, dict[str, dict[str, Any]], dict[str, str]]] = [
     ("too few uplinks", "h100-1000-ib", {"fabric": {"leaf_uplinks": 16}}, {"FABRIC-BISECTION": "fabric/leaf"}),
     ("radix too small", "lab", {"fabric": {"leaf_uplinks": 6}}, {"FABRIC-RADIX": "fabric"}),
     ("too many endpoints", "h100-1000-ib", {"fabric": {"tiers": 2}}, {"FABRIC-TIERS": "fabric"}),
+    ("more spines than uplinks", "h100-1000-ib", {"fabric": {"least_spines": 40}}, {"FABRIC-SPINES": "fabric"}),
     ("room too small", "h100-1000-ib", {"room": {"rows": 5}}, {"SPACE-ROOM": "room"}),
     ("floor too weak", "lab", {"room": {"floor_load_kg_m2": 700.0}}, {"SPACE-FLOOR-LOAD": "r01"}),
     (

@@ -80,6 +80,7 @@ def test_each_core_serves_each_plane_with_the_same_number_of_cables(tree: FatTre
         ({"nodes": 9000, "rails": 8, "radix": 64, "unit_nodes": 32}, "FABRIC-TIERS", "three-tiers"),
         ({"nodes": 9, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 1}, "FABRIC-TIERS", "one-tier"),
         ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 8, "tiers": 4}, "FABRIC-TIERS", "unsupported"),
+        ({"nodes": 8, "rails": 8, "radix": 64, "unit_nodes": 32, "least_spines": 33}, "FABRIC-SPINES", "uplinks"),
     ],
 )
 def test_a_fabric_that_cannot_be_built_says_why(arguments: dict[str, int], key: str, case: str) -> None:
@@ -106,10 +107,40 @@ def test_three_units_get_a_spine_count_that_divides_their_uplinks() -> None:
 @given(units=st.integers(1, 4), uplinks=st.sampled_from((4, 8, 12, 16)), least=st.integers(1, 6))
 def test_each_leaf_has_at_least_as_many_spines_as_asked_for(units: int, uplinks: int, least: int) -> None:
     few = design(units * 16, 8, 128, 16, leaf_uplinks=uplinks)
+    assume(least <= uplinks)
     more = design(units * 16, 8, 128, 16, leaf_uplinks=uplinks, least_spines=least)
-    assert more.plane_spines >= min(least, uplinks)
+    assert more.plane_spines >= least
     assert more.plane_spines == few.plane_spines or few.plane_spines < least
     assert more.leaf_up == more.plane_spines * more.leaf_spine_links
+
+
+@settings(max_examples=60)
+@given(st.sampled_from((32, 64, 128)), st.integers(1, 31), st.integers(1, 4), st.integers(1, 8), st.floats(0.3, 1))
+def test_with_the_spines_of_the_final_size_growth_moves_no_trunk(
+    radix: int, unit: int, before: int, after: int, share: float
+) -> None:
+    """Without them it does: four units of 32 have twice the spines of two."""
+    unit = min(unit, radix // 2)
+    assume(before < after and after * 8 <= radix)
+    final = design(after * unit, 8, radix, unit, share)
+    first = design(before * unit, 8, radix, unit, share, least_spines=final.plane_spines)
+    assert (first.tiers, first.plane_spines, first.leaf_spine_links) == (2, final.plane_spines, final.leaf_spine_links)
+    laid = links_of(first)
+    ends = ["a_device", "a_port", "b_device", "b_port"]
+    grown = set(links_of(final, laid)[ends].itertuples(index=False, name=None))
+    assert set(laid[ends].itertuples(index=False, name=None)) <= grown
+
+
+@settings(max_examples=60)
+@given(radix=st.sampled_from((64, 128)), unit=st.integers(1, 32), units=st.integers(1, 20), least=st.integers(1, 140))
+def test_least_spines_hold_or_are_refused(radix: int, unit: int, units: int, least: int) -> None:
+    """Eighteen spines were planned for 32 that were asked for (128 ports, units of 16), and 32 for 40."""
+    if least <= max(unit, radix - unit - 1):
+        assert design(units * unit, 8, radix, unit, least_spines=least).plane_spines >= least
+        return
+    with pytest.raises(FabricError) as refused:
+        design(units * unit, 8, radix, unit, least_spines=least)
+    assert (refused.value.key, refused.value.case) == ("FABRIC-SPINES", "uplinks")
 
 
 @pytest.mark.parametrize("unit_nodes", [31, 32])

@@ -102,10 +102,11 @@ class Fabric(Section):
         default=None,
         description="Uplinks per leaf where they are given; default: as many as the bisection needs (RC-051).",
     )
-    least_spines: Annotated[int, Field(ge=1, le=64)] = Field(
+    least_spines: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
-        description="Spines that each leaf goes to at least, though fewer have the ports. With one, its loss separates "
-        "all leaves.",
+        description="Spines that each leaf goes to at least, though fewer have the ports; in three tiers, of each plane. With "
+        "one, its loss separates all leaves. With those of the final size from the start, growth in two tiers moves no trunk "
+        "(`bringup plan --set server.count=N` of that size says how many).",
     )
     congestion_control: Literal["dcqcn", "pfc_only", "spectrum_x"] | None = Field(
         default=None,

@@ -5,7 +5,7 @@ import pytest
 from capacity.build import build
 from capacity.outputs.summary import part
 from inventory.findings import Finding
-from inventory.site import Site, load_site
+from inventory.site import Site, load_site, parse_site
 from inventory.site.whatif import changed
 from network.wiring.compute import check_small, compute_tree
 
@@ -76,6 +76,38 @@ def test_a_small_cluster_is_planned_on_one_switch_with_its_subnet_managers() -> 
     assert compute["stage"].value_counts().to_dict() == {"node-leaf": 56, "manager-leaf": 2}
     assert not [one for one in plan.findings if one.severity == "error" and one.id.startswith("FABRIC-")]
     assert part(plan, "fabric")["tiers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "offered"),
+    [
+        (["fabric.least_spines=40"], [{"fabric.least_spines": 31}]),
+        (["fabric.least_spines=9", "fabric.leaf_uplinks=8"], [{"fabric.leaf_uplinks": 9}, {"fabric.least_spines": 8}]),
+        (
+            ["fabric.least_spines=2", "fabric.tiers=1", "server.count=7"],
+            [{"fabric.least_spines": 1}, {"fabric.tiers": 2}],
+        ),
+    ],
+)
+def test_spines_that_a_leaf_cannot_reach_are_refused_with_what_mends(
+    settings: list[str], offered: list[dict[str, int]]
+) -> None:
+    site = changed("h100-1000-ib", [*settings, "fabric.bisection=0.25"])
+    (found,) = [one for one in found_of(site) if one.id == "FABRIC-SPINES"]
+    assert found.severity == "error"
+    assert [dict(way.settings) for way in found.remedies] == offered
+    for way in offered:
+        after = changed(
+            "h100-1000-ib", [*settings, "fabric.bisection=0.25", *(f"{key}={value}" for key, value in way.items())]
+        )
+        assert "FABRIC-SPINES" not in {one.id for one in found_of(after)}
+
+
+def test_spines_that_only_a_design_asks_for_do_not_count_on_one_switch() -> None:
+    text = "schema_version: 1\nname: small\nbased_on: [mi355x-ethernet]\nserver: {count: 2}\nfabric: {tiers: 1}\n"
+    site = parse_site(text)
+    assert site.fabric.least_spines == 2
+    assert "FABRIC-SPINES" not in {one.id for one in found_of(site)}
 
 
 @pytest.mark.parametrize(
