@@ -109,7 +109,14 @@ def lossless(plan: Plan, said: Mapping[str, Any]) -> Found:
     """Whether the class lost nothing while its port was overloaded, and why."""
     rose, problems = _read(plan, said)
     if rose is not None:
-        problems += [*_drops(rose), *_congested(rose), *_other_pauses(rose), *_storm(rose), *_both_ends(rose)]
+        problems += [
+            *_drops(rose),
+            *_congested(rose),
+            *_other_pauses(rose),
+            *_storm(rose),
+            *_watchdog(rose),
+            *_both_ends(rose),
+        ]
         if rose.intent.congestion_control == "dcqcn":
             problems += _order(rose.intent, said["samples"])
     return Found(_value(rose, said, problems), problems)
@@ -145,6 +152,13 @@ def _storm(rose: _Rose) -> Iterator[str]:
     for end, counters in rose.settled.items():
         if (more := counters.get(f"pauses_sent/{rose.intent.priority}", 0)) > 0:
             yield f"{end} sent {more} pauses after the load had ended"
+
+
+def _watchdog(rose: _Rose) -> Iterator[str]:
+    """A watchdog that took a queue for stuck dropped or held its packets. Only some systems count it."""
+    for end in rose.whole:
+        if storms := rose.of(end, "storms", rose.intent.traffic_class):
+            yield f"the PFC watchdog of {end} fired {storms} times on the class"
 
 
 def _both_ends(rose: _Rose) -> Iterator[str]:

@@ -7,6 +7,7 @@ An end is known by what can be asked of it:
     adapters of the compute fabric     mlxlink, and ibdiagnet on InfiniBand
     switches of an InfiniBand fabric   ibdiagnet
     switches that run Linux, servers' ports in the in-band network     ethtool
+    SONiC                              its databases: FEC, bit error rates, light
     other Ethernet switches            their SNMP agent, by Prometheus: state and rate, no FEC, bit errors or light
 Rates of counters come from Prometheus, or on InfiniBand from two runs of ibdiagnet.
 """
@@ -20,7 +21,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.services import telemetry
-from network import counters, ethtool, link_ends
+from network import counters, ethtool, link_ends, switch_ends
 from network.counters import Rates
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
@@ -131,6 +132,13 @@ def _machine(seen: Seen, device: str) -> Mapping[str, Any]:
     return found
 
 
+def _of_driver(plan: Plan, seen: Seen, switch: str, port: str) -> dict[str, Any]:
+    """What the driver of a switch's system read of an end, by the system's name; {} where it reads none."""
+    answer = seen.facts.roce_switches.get(switch)
+    row = {} if answer is None or answer.error else answer.data.get("ends", {}).get(port)
+    return {str(plan.site.fabric.nos): dict(row)} if row else {}
+
+
 def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, Any]:
     answer = next(iter(seen.facts.telemetry.values()), None)
     if answer is None or answer.error:
@@ -152,6 +160,8 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
         own = _of_adapter(end, seen) if fabric == FABRIC else {}
         kernel = _machine(seen, device).get("ethtool", {}).get(port)
         own |= {"ethtool": dict(kernel)} if kernel and not own else {}
+        if owner == "switch" and (said_itself := _of_driver(plan, seen, device, port)):
+            own |= said_itself
         if owner == "switch" and not own and None not in (row["up"], row["mbps"]):
             own = {"prometheus": {"up": row["up"], "mbps": row["mbps"]}}
         if own:
@@ -269,6 +279,7 @@ TOOLS: Mapping[str, Callable[[Any, Source], LinkEnd]] = {
     "mlxlink": link_ends.parse,
     "ethtool": ethtool.link_end,
     "ibdiagnet": _of_planes,
+    "sonic": switch_ends.sonic,
     "prometheus": _of_agent,
 }
 

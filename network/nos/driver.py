@@ -90,6 +90,14 @@ class CountsQueues(Protocol):
         """{port: {"sent/3": frames of queue 3, "marked/3", "dropped/3", "pauses_sent/3", "pauses_received/3": of priority 3}}."""
 
 
+@runtime_checkable
+class TellsLinks(Protocol):
+    """A driver that also reads the ends of links: FEC, bit error rates, optical power. Not every system's does."""
+
+    def link_ends(self, ports: Iterable[str]) -> dict[str, dict[str, str]]:
+        """{port: what the system says of its end, by the names of network.switch_ends}, without ports that it does not have."""
+
+
 class Make(Protocol):
     """How a driver is made; `credentials` are of the kind that its class takes, `mgmt_mac` is compared before a write."""
 

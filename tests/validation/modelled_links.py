@@ -25,6 +25,24 @@ def ethtool_texts(rate_gbps: float) -> dict[str, str]:
     return {**SAID, "link": SAID["link"].replace("200000Mb/s", f"{rate_gbps * 1000:.0f}Mb/s")}
 
 
+def database_row(rate_gbps: float) -> dict[str, str]:
+    """A port of this rate in SONiC's databases, by the fields of tests/data/modelled/sonic."""
+    every = json.loads((MODELLED / "sonic" / "databases.json").read_text())
+    port, module, bounds, rates = (
+        every[number][key]
+        for number, key in (
+            ("0", "PORT_TABLE:Ethernet8"),
+            ("6", "TRANSCEIVER_DOM_SENSOR|Ethernet8"),
+            ("6", "TRANSCEIVER_DOM_THRESHOLD|Ethernet8"),
+            ("2", "RATES:oid:0x1000000000013"),
+        )
+    )
+    fields = {name: port[name] for name in ("oper_status", "lanes", "fec")}
+    light = {name: value for name, value in module.items() if name.startswith("rx")}
+    bers = {name: value for name, value in rates.items() if name.startswith("FEC")}
+    return {**fields, **light, **bounds, **bers, "speed": f"{rate_gbps * 1000:.0f}"}
+
+
 def ports(plan: Plan, fabric: str) -> dict[str, float]:
     """{'DEVICE:PORT': Gb/s} of both ends of each cable of a fabric."""
     found: dict[str, float] = {}

@@ -125,6 +125,11 @@ def pauses_first(said: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
+def test_a_watchdog_that_fires_on_the_class_is_a_fault() -> None:
+    said = rose(healthy(), LEAF_PORT, "storms/3", 2)
+    assert f"the PFC watchdog of {LEAF_PORT} fired 2 times on the class" in judging.lossless(PLAN, said).problems
+
+
 def cleared(said: dict[str, Any]) -> dict[str, Any]:
     said["later"][LEAF_PORT]["sent/3"] = 5
     return said

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +344,50 @@ def test_a_second_run_waits_until_a_comparison_can_be_made(monkeypatch: pytest.M
     assert asked["not_before"] == pytest.approx(80)  # two runs of 2 s are 5 % of it
     lost = dataclasses.replace(VIEW, data={**VIEW.data, "diagnosed": {"error": "none"}})
     assert conftest.diagnose_again(LAB, Facts(subnets={"mgm01": lost})) == {"error": "none"}
+
+
+# ---- switches whose driver tells of links ----------------------------------------------------------------------------
+SONIC = dataclasses.replace(
+    ROCE,
+    site=ROCE.site.model_copy(update={"fabric": ROCE.site.fabric.model_copy(update={"nos": "sonic"})}),
+)
+
+
+def by_databases(**changed: str) -> Facts:
+    """The well site whose compute switches run SONiC; `changed` fields at the first port of rol001."""
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for end, rate in modelled_links.ports(SONIC, "compute").items():
+        device, _, port = end.partition(":")
+        rows.setdefault(device, {})[port] = modelled_links.database_row(rate)
+    rows["rol001"][one_cable("rol001")[0]] |= changed
+    return dataclasses.replace(
+        WELL, roce_switches={name: answer(name, "ssh", ends=ends) for name, ends in rows.items() if name[:2] == "ro"}
+    )
+
+
+def test_ends_of_switches_with_sonic_show_all_that_is_judged() -> None:
+    outcome = links.test_both_ends_of_each_link_say_the_same("rol001", SONIC, by_databases(), {}, NAMES, {})
+    assert outcome.passed, outcome.detail
+    assert "not shown" not in outcome.detail
+    assert outcome.raw is not None
+    assert link_pairs.judge(SONIC, "rol001", json.loads(outcome.raw)).value == outcome.value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("fec", "none", "FEC"),
+        ("FEC_PRE_BER", "1e-3", "1.0e-03 before FEC, limit 2.4e-04"),
+        ("FEC_POST_BER", "1e-9", "1.0e-09 after FEC"),
+        ("rx2power", "-14.2", "receives -14.2 dBm on lane 2"),
+        ("speed", "200000", "runs at 200 Gb/s, planned 400"),
+        ("oper_status", "down", "is Down, LinkDown"),
+        ("speed", "fast", "cannot be read"),
+    ],
+)
+def test_what_a_database_shows_that_is_wrong_is_named_at_its_end(field: str, value: str, words: str) -> None:
+    found = by_databases(**{field: value})
+    outcome = links.test_both_ends_of_each_link_say_the_same("rol001", SONIC, found, {}, NAMES, {})
+    assert not outcome.passed
+    assert f"rol001:{one_cable('rol001')[0]}" in outcome.detail
+    assert words in outcome.detail

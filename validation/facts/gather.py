@@ -7,7 +7,7 @@ BMCs' factory account is tried, because only a refused login proves that it is c
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ from network.infiniband import ibdiagnet, parse, subnet
 from network.infiniband.manager import ManagerHost
 from network.nos import capabilities
 from network.nos.choose import driver
-from network.nos.driver import Driver, SwitchFacts
+from network.nos.driver import Driver, SwitchFacts, TellsLinks
 from network.nos.frr.driver import Switch
 from network.push import Target as PushTarget
 from network.push import compute_targets
@@ -391,16 +391,29 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
     except (SecretError, roce.PublicKeyError) as error:
         return [_without_login(name, str(error)) for name in roce.switches(plan)]
 
+    cabled = readings.cabled_ports(plan, "compute")
+
     def target(asked: PushTarget) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
             with driver(system)(asked.name, asked.address, asked.credentials, mgmt_mac=asked.mgmt_mac) as switch:
                 facts, data = read_back(switch, asked.config)
+                data |= _link_ends(switch, cabled.get(asked.name, []))
             shown = data_of("roce_switches", asked.name, data)
             return shown, (Identity(asked.name, channel, facts.version, facts.mgmt_mac, enrolled=enrolled),)
 
         return Target(asked.name, channel, read)
 
     return [target(one) for one in wanted]
+
+
+def _link_ends(switch: Driver, ports: Sequence[str]) -> dict[str, Any]:
+    """What a switch says of its ends of links: {} where its driver reads none, the error instead of it where it fails."""
+    if not isinstance(switch, TellsLinks):
+        return {}
+    try:
+        return {"ends": switch.link_ends(ports)}
+    except DeviceError as error:
+        return {"ends_error": str(error)}
 
 
 def _without_login(name: str, why: str) -> Target:

@@ -64,6 +64,9 @@ class RoceSwitchData(TypedDict):
     diff: Text
     saved: Flag
     neighbours: dict[Line, Line]
+    ends: NotRequired[dict[Line, dict[Line, Line]]]
+    """{port: what the system's driver says of its end of a link} (network.switch_ends)."""
+    ends_error: NotRequired[Line]
 
 
 @with_config(EXTRA_KEYS_STAY)

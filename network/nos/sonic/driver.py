@@ -18,6 +18,7 @@ fields that the plan does not know, such as the base MAC.
 
 import json
 import secrets
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from network.drivers.errors import BadAnswer, PushIncomplete, PushRefused, PushR
 from network.nos.driver import SwitchFacts, another_push, changed_meanwhile
 from network.nos.frr.driver import parse_facts, parse_neighbours
 from network.nos.over_ssh import OverSsh
+from network.nos.sonic import databases
 from network.nos.sonic.config_db import OWNED
 from network.nos.trees import Tree, difference, laid_over, shown
 
@@ -55,6 +57,7 @@ class Switch(OverSsh):
     apply_s = 240.0
     """No figure of a device is known."""
     saved_file, save_way_out = "/etc/sonic/config_db.json", "look for a full file system on the switch"
+    _ports: dict[str, str] | None = None
     _before: Tree
     _wanted: Tree
 
@@ -79,6 +82,19 @@ class Switch(OverSsh):
         """{port by the plan's name, or address: BGP state}."""
         alias = _aliases(self._running())
         return {alias.get(peer, peer): state for peer, state in parse_neighbours(self.name, self._verb("bgp")).items()}
+
+    def queue_counters(self, ports: Iterable[str]) -> dict[str, dict[str, int]]:
+        """{port by the plan's name: counters of its queues, priorities and watchdog}; see network.nos.sonic.databases."""
+        way_out = "run `show queue counters`, `show queue wredcounters` and `show pfc counters` on the switch by hand"
+        source = Source(self.name, "read counters of queues", way_out)
+        return databases.queue_counters(self._database, ports, self._names(source), source)
+
+    def link_ends(self, ports: Iterable[str]) -> dict[str, dict[str, str]]:
+        """{port by the plan's name: state, rate, FEC, bit error rates and light}; see network.nos.sonic.databases."""
+        source = Source(
+            self.name, "read ends of links", "run `show interfaces counters fec-stats` on the switch by hand"
+        )
+        return databases.link_ends(self._database, ports, self._names(source), source)
 
     def saved(self) -> bool:
         """Whether the configuration for the next boot is the running one."""
@@ -174,6 +190,17 @@ class Switch(OverSsh):
         kept = {table: rows for table, rows in running.items() if table not in OWNED or table == "DEVICE_METADATA"}
         whole: Tree = {**said, **{table: laid_over(rows, said.get(table, {})) for table, rows in kept.items()}}
         return whole
+
+    def _database(self, number: int, commands: Sequence[str]) -> list[str]:
+        """The lines that redis-cli writes. BadAnswer where no database answers."""
+        said = self._verb("database", str(number), stdin="".join(f"{one}\n" for one in commands).encode())
+        return said.split("\n")[:-1]
+
+    def _names(self, source: Source) -> dict[str, str]:
+        """{the plan's port: SONiC's}, read once for each driver."""
+        if self._ports is None:
+            self._ports = databases.ports_of(self._database, source)
+        return self._ports
 
     def _running(self) -> Tree:
         return self._tables("running")

@@ -47,6 +47,9 @@ facts)      # MANAGEMENT_PORT: identity and state of the switch, one fact a line
 running)    show runningconfiguration all ;;
 saved)      sudo cat /etc/sonic/config_db.json ;;
 bgp)        sudo vtysh -c 'show bgp summary json' ;;
+database)   # NUMBER: commands for redis, one a line, on standard input; a line for each value
+    redis-cli -n "$1"
+    ;;
 takeover)   # exit status 97: another push waits for its confirmation
     await_timer
     set -- armed.*

@@ -6,9 +6,11 @@ Messages are those of sonic-utilities (config/main.py), as its own tests expect 
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+DATABASES = Path(__file__).parents[2] / "data" / "modelled" / "sonic" / "databases.json"
 CONFIG = """\
 #!/bin/sh
 fault=$(cat {state}/fault)
@@ -40,6 +42,21 @@ SLEEP = """\
 [ "$1" = {timer_s} ] || exec /bin/sleep "$1"
 until [ -e {state}/expired ]; do /bin/sleep 0.05; done
 """
+REDIS = """\
+#!/usr/bin/python3
+import json, sys
+rows = json.load(open("{state}/databases.json")).get(sys.argv[2], {{}})
+for line in sys.stdin:
+    command, key, *fields = line.split()
+    if command == "KEYS":
+        print(*(row for row in rows if row.startswith(key.rstrip("*"))), sep="\\n")
+    elif command == "HMGET":
+        print(*(rows.get(key, {{}}).get(field, "") for field in fields), sep="\\n")
+    else:
+        sys.exit(1)
+if "short" in open("{state}/fault").read():
+    print("ERR max number of clients reached")
+"""
 TIMER_S = 3971
 """Seconds of a push whose timer a test ends: a number that nothing else sleeps for."""
 VTYSH = """\
@@ -53,11 +70,19 @@ def install(folder: Path, running: dict[str, Any]) -> Path:
     state, programs = folder / "switch", folder / "bin"
     for made in (state, programs, folder / "home"):
         made.mkdir()
-    for name, text in (("config", CONFIG), ("show", SHOW), ("sleep", SLEEP), ("sudo", SUDO), ("vtysh", VTYSH)):
+    for name, text in (
+        ("config", CONFIG),
+        ("show", SHOW),
+        ("sleep", SLEEP),
+        ("sudo", SUDO),
+        ("vtysh", VTYSH),
+        ("redis-cli", REDIS),
+    ):
         (programs / name).write_text(text.format(state=state, timer_s=TIMER_S))
         (programs / name).chmod(0o755)
     for name in ("running.json", "saved.json"):
         (state / name).write_text(json.dumps(running))
+    shutil.copy(DATABASES, state / "databases.json")
     (state / "fault").write_text("")
     return state
 

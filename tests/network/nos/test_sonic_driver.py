@@ -18,6 +18,7 @@ from network.drivers.errors import (
     PushIncomplete,
     PushRefused,
     PushRolledBack,
+    UnreadableAnswer,
 )
 from network.nos.choose import driver
 from network.nos.sonic import config_db
@@ -220,3 +221,45 @@ def test_all_tables_of_a_rendering_are_the_plans():
     }
     assert tables <= config_db.OWNED
     assert driver("sonic") is Switch
+
+
+# ---- databases -------------------------------------------------------------------------------------------------------
+def test_counters_of_queues_pauses_and_the_watchdog_are_read_for_each_port(sonic):
+    with switch(sonic) as one:
+        counted = one.queue_counters(["swp1"])["swp1"]
+        assert {name: number for name, number in counted.items() if "pauses" not in name} == {
+            "sent/0": 10,
+            "marked/0": 0,
+            "dropped/0": 0,
+            "sent/3": 20,
+            "marked/3": 12,
+            "dropped/3": 2 + 4,
+            "storms/3": 1,
+        }
+        assert (counted["pauses_sent/3"], counted["pauses_received/3"], counted["pauses_sent/4"]) == (6, 5, 0)
+        with pytest.raises(UnreadableAnswer, match="marked of swp2; marks need `counterpoll wredqueue enable`"):
+            one.queue_counters(["swp2"])
+        with pytest.raises(UnreadableAnswer, match="a number of SAI_QUEUE_STAT_PACKETS at swp3"):
+            one.queue_counters(["swp3"])
+        with pytest.raises(UnreadableAnswer, match="alias: swp9"):
+            one.queue_counters(["swp9"])
+
+
+def test_ends_of_links_are_read_with_fec_bit_errors_and_light(sonic):
+    with switch(sonic) as one:
+        ends = one.link_ends(["swp1", "swp2", "swp9"])
+    assert set(ends) == {"swp1", "swp2"}
+    assert ends["swp1"]["FEC_PRE_BER"] == "1.48e-20"
+    assert ends["swp2"] == {
+        "oper_status": "up",
+        "speed": "400000",
+        "lanes": "17,18,19,20",
+        "fec": "N/A",
+        "rx1power": "N/A",
+    }
+
+
+def test_a_database_that_answers_more_lines_than_asked_for_is_not_read(sonic):
+    (sonic.state / "fault").write_text("short")
+    with switch(sonic) as one, pytest.raises(UnreadableAnswer, match="lines"):
+        one.link_ends(["swp1"])

@@ -1,0 +1,58 @@
+"""One end of an Ethernet link as a switch's driver reads it (network.nos.driver.TellsLinks). Pure.
+
+    end = sonic({"oper_status": "up", "speed": "400000", "fec": "rs", "FEC_PRE_BER": "1.48e-20"}, Source("rol001", "read swp1"))
+
+Fields are those of SONiC's APPL_DB, STATE_DB and COUNTERS_DB (network/nos/sonic/databases.py has the source).
+"""
+
+import re
+from collections.abc import Mapping
+
+from network.drivers import answers
+from network.drivers.answers import Source
+from network.link_ends import LinkEnd
+
+_DECIMAL = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
+_LIGHT = re.compile(r"rx[0-9]{1,2}power")
+
+
+def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
+    """An end by SONiC's databases. UnreadableAnswer without `oper_status`, and for fields that are no numbers.
+
+    FEC_PRE_BER and FEC_POST_BER are of the last polling; `errors` and the time of counting are not known. Copper has no light.
+    """
+    state = row.get("oper_status", "")
+    if state not in ("up", "down"):
+        raise source.unreadable("oper_status of a port, up or down", answers.line(state)[:80] or "nothing")
+    up = state == "up"
+    with answers.reading(source, "numbers of SONiC's databases"):
+        power = [
+            _number(row, name) for name in sorted(row, key=lambda name: (len(name), name)) if _LIGHT.fullmatch(name)
+        ]
+        low, high = _number(row, "rxpowerlowalarm"), _number(row, "rxpowerhighalarm")
+        speed_mbps = _number(row, "speed")
+        return LinkEnd(
+            state="Up" if up else "Down",
+            physical="LinkUp" if up else "LinkDown",
+            rate_gbps=speed_mbps / 1000 if up and speed_mbps else 0.0,
+            fec="" if row.get("fec", "N/A") == "N/A" else answers.line(row["fec"]),
+            raw_ber=_number(row, "FEC_PRE_BER"),
+            errors=None,
+            counted_s=None,
+            rx_dbm=tuple(one for one in power if one is not None),
+            rx_range_dbm=None if low is None or high is None else (low, high),
+            lanes=len(row["lanes"].split(",")) if row.get("lanes") else 0,
+            effective_ber=_number(row, "FEC_POST_BER"),
+        )
+
+
+def _number(row: Mapping[str, str], field: str) -> float | None:
+    """A number, None where the field is missing or N/A; ValueError for other words."""
+    said = row.get(field, "N/A").removesuffix("dBm").strip()
+    if said in ("N/A", "", "None"):
+        return None
+    if said == "-inf":
+        return float("-inf")
+    if not _DECIMAL.fullmatch(said):
+        raise ValueError(f"{field}: {said[:40]!r}")
+    return float(said)

@@ -1,0 +1,64 @@
+"""Ends of links by SONiC's databases, read into what every tool says of an end."""
+
+import pytest
+
+from network import link_ends
+from network.drivers.answers import Source
+from network.drivers.errors import UnreadableAnswer
+from network.switch_ends import sonic
+
+SOURCE = Source("rol001", "read ends of links")
+ROW = {
+    "oper_status": "up",
+    "speed": "400000",
+    "lanes": "9,10,11,12",
+    "fec": "rs",
+    "rx1power": "0.3802",
+    "rx2power": "-0.4871",
+    "rx10power": "-20.5",
+    "rxpowerlowalarm": "-13.5067",
+    "rxpowerhighalarm": "3.4001",
+    "FEC_PRE_BER": "1.48e-20",
+    "FEC_POST_BER": "0.00e+00",
+}
+
+
+def test_an_end_is_read_whole():
+    end = sonic(ROW, SOURCE)
+    assert (end.rate_gbps, end.lanes, end.fec, end.raw_ber, end.effective_ber) == (400.0, 4, "rs", 1.48e-20, 0.0)
+    assert (end.rx_dbm, end.rx_range_dbm, end.unshown) == ((0.3802, -0.4871, -20.5), (-13.5067, 3.4001), ())
+    assert link_ends.end_is_up(end)
+
+
+def test_what_is_wrong_with_it_is_said_in_the_same_words():
+    low = sonic({**ROW, "FEC_PRE_BER": "1e-3", "fec": "none"}, SOURCE)
+    said = list(link_ends.seen(low, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15))
+    assert [one.split(" ")[0:3] for one in said] == [
+        ["has", "no", "FEC"],
+        ["has", "a", "bit"],
+        ["receives", "-20.5", "dBm"],
+    ]
+
+
+def test_copper_and_an_end_without_polling_show_less_and_no_fault():
+    end = sonic({"oper_status": "up", "speed": "400000", "lanes": "1,2,3,4", "fec": "N/A", "rx1power": "N/A"}, SOURCE)
+    assert (end.fec, end.rx_dbm, end.raw_ber) == ("", (), None)
+    assert end.unshown == ("FEC", "bit errors before FEC", "bit errors after FEC")
+
+
+def test_a_port_that_is_down_has_no_rate():
+    end = sonic({**ROW, "oper_status": "down"}, SOURCE)
+    assert (link_ends.end_is_up(end), end.rate_gbps) == (False, 0.0)
+
+
+def test_no_light_is_below_any_alarm():
+    end = sonic({**ROW, "rx1power": "-inf"}, SOURCE)
+    assert end.rx_dbm[0] == float("-inf")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"oper_status": ""}, {"speed": "fast"}, {"FEC_PRE_BER": "1e9999"}, {"rx1power": "0.1; 2"}]
+)
+def test_a_garbled_end_is_an_error_that_names_the_switch(wrong):
+    with pytest.raises(UnreadableAnswer, match="rol001"):
+        sonic({**ROW, **wrong}, SOURCE)
