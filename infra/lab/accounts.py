@@ -20,7 +20,13 @@ def _hashed(password: str, salt: str = "") -> dict[str, str]:
 
 
 def with_password(old: dict[str, Any], password: str) -> dict[str, Any]:
-    return {**old, **_hashed(password)}
+    """The account with another password, which nobody wants changed."""
+    return {**old, **_hashed(password), "must_change": False}
+
+
+def may_only_change(accounts: dict[str, dict[str, Any]], user: str) -> str:
+    """The number of a user's account that can do nothing but change its password; '' where there is none."""
+    return next((number for number, one in accounts.items() if one["user"] == user and one.get("must_change")), "")
 
 
 def accepts(accounts: dict[str, dict[str, Any]], user: str, password: str) -> bool:

@@ -4,10 +4,10 @@ One gunicorn worker serves all BMCs of a lab on one address each; the address th
 one system, chassis and manager that this BMC knows. Everything that a BMC remembers is kept by the power daemon
 (powerd.py), asked with a time budget. Environment: BRINGUP_LAB, BRINGUP_LAB_HOME.
 
-Ours beside the emulator: Basic and session login against AccountService, boot override Once, BIOS settings that wait
-for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with supplies and redundancy,
-ThermalSubsystem, FirmwareInventory, updates by MultipartHttpPush with tasks, Manager.Reset, LogServices, NetworkProtocol with
-NTP, manager NIC.
+Ours beside the emulator: Basic and session login against AccountService, also with a password that must be changed first, boot
+override Once, BIOS settings that wait for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with
+supplies and redundancy, ThermalSubsystem, FirmwareInventory, updates by MultipartHttpPush with tasks, Manager.Reset, LogServices,
+NetworkProtocol with NTP, EventService with subscriptions of log servers (kept, nothing is sent), manager NIC.
 """
 
 import base64
@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import flask
 from sushy_tools import error
@@ -28,7 +29,7 @@ from sushy_tools.emulator import main
 from sushy_tools.emulator.resources.systems.base import AbstractSystemsDriver
 
 from infra.lab import firmware_image
-from infra.lab.accounts import accepts, account, with_password
+from infra.lab.accounts import accepts, account, may_only_change, with_password
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.powerd import RESETS, RESTORE_POLICIES
@@ -260,6 +261,7 @@ def complete_root(data: Json, server: Json) -> None:
         SessionService=link("SessionService"),
         AccountService=link("AccountService"),
         Tasks=link("TaskService"),
+        EventService=link("EventService"),
         Links={"Sessions": link("SessionService/Sessions")},
     )
 
@@ -664,6 +666,47 @@ def network_protocol(identity: str) -> Any:
     )
 
 
+@app.route("/redfish/v1/EventService")
+def event_service() -> Json:
+    path = "EventService"
+    return resource(
+        "EventService.v1_10_0", path, "Events", ServiceEnabled=True, Subscriptions=link(f"{path}/Subscriptions")
+    )
+
+
+@app.route("/redfish/v1/EventService/Subscriptions", methods=["GET", "POST"])
+def subscriptions() -> Any:
+    path, kept = "EventService/Subscriptions", own()["log_servers"]
+    if flask.request.method == "GET":
+        members = [link(f"{path}/{one['Id']}") for one in kept]
+        return collection("EventDestinationCollection", path, "Subscriptions", members)
+    wanted = body()
+    place = urlsplit(str(wanted.get("Destination", "")))
+    if wanted.get("SubscriptionType") != "Syslog" or wanted.get("Protocol") != "SyslogUDP":
+        raise error.BadRequest("this BMC takes subscriptions of SubscriptionType Syslog with Protocol SyslogUDP only")
+    if place.scheme != "syslog" or not place.hostname:
+        raise error.BadRequest("Destination must be syslog://HOST:PORT")
+    number = str(max((int(one["Id"]) for one in kept), default=0) + 1)
+    told = {key: str(wanted.get(key, "")) for key in ("Destination", "Protocol", "SubscriptionType", "Context")}
+    update("log_servers", [*kept, {"Id": number, **told}])
+    return subscription(number), 201, {"Location": f"/redfish/v1/{path}/{number}"}
+
+
+@app.route("/redfish/v1/EventService/Subscriptions/<number>", methods=["GET", "DELETE"])
+def subscription(number: str) -> Any:
+    kept = own()["log_servers"]
+    found = next((one for one in kept if one["Id"] == number), None)
+    if found is None:
+        raise error.NotFound(f"no subscription {number}")
+    if flask.request.method == "DELETE":
+        update("log_servers", [one for one in kept if one is not found])
+        return "", 204
+    return {
+        **resource("EventDestination.v1_14_0", f"EventService/Subscriptions/{number}", "Syslog subscription"),
+        **found,
+    }
+
+
 @app.route("/redfish/v1/Managers/<identity>/EthernetInterfaces")
 def manager_ports(identity: str) -> Json:
     driver.node(identity)
@@ -707,6 +750,7 @@ def account_resource(number: str, entry: Json) -> Json:
         Password=None,
         RoleId=entry["role"],
         Enabled=entry["enabled"],
+        PasswordChangeRequired=entry.get("must_change", False),
     )
 
 
@@ -786,6 +830,8 @@ def session_collection() -> Any:
         token, number = secrets.token_hex(16), secrets.token_hex(4)
         sessions[token] = (number, address, user)
         made = resource("Session.v1_5_0", f"{path}/{number}", "Session", UserName=user)
+        if restricted := may_only_change(own()["accounts"], user):
+            made["@Message.ExtendedInfo"] = [change_required(restricted)]
         return made, 201, {"X-Auth-Token": token, "Location": made["@odata.id"]}
     members = [link(f"{path}/{number}") for number, where, _ in sessions.values() if where == address]
     return collection("SessionCollection", path, "Sessions", members)
@@ -806,6 +852,30 @@ def session(number: str) -> Any:
 def refused() -> Any:
     message = {"error": {"code": "Base.1.0.NoValidSession", "message": "wrong user name or password"}}
     return message, 401, {"WWW-Authenticate": 'Basic realm="BMC"'}
+
+
+def change_required(number: str) -> Json:
+    """The message that a login may do nothing but change the password of its account (DMTF, Base message registry)."""
+    uri = f"/redfish/v1/AccountService/Accounts/{number}"
+    return {
+        "@odata.type": "#Message.v1_1_2.Message",
+        "MessageId": "Base.1.18.PasswordChangeRequired",
+        "Message": f"The password provided for this account must be changed before access is granted. PATCH Password at '{uri}'.",
+        "MessageArgs": [uri],
+        "Severity": "Critical",
+    }
+
+
+def restricted(user: str) -> Any:
+    """What a login gets that asks for more than its own account while its password must be changed (DSP0266)."""
+    number = may_only_change(own()["accounts"], user)
+    request = flask.request
+    own_account = request.endpoint == "one_account" and (request.view_args or {}).get("number") == number
+    if not number or (own_account and request.method in ("GET", "PATCH")) or request.endpoint == "session":
+        return None
+    message = change_required(number)
+    said = {"code": message["MessageId"], "message": message["Message"], "@Message.ExtendedInfo": [message]}
+    return {"error": said}, 403
 
 
 @app.before_request
@@ -843,12 +913,12 @@ def authenticate() -> Any:
         return None
     known = sessions.get(request.headers.get("X-Auth-Token", ""))
     if known and known[1] == request.environ["SERVER_NAME"]:
-        return None
+        return restricted(known[2])
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     try:
         user, _, password = base64.b64decode(token).decode().partition(":")
     except ValueError:
         user = password = ""
     if scheme.lower() == "basic" and accepts(own()["accounts"], user, password):
-        return None
+        return restricted(user)
     return refused()

@@ -170,8 +170,11 @@ class IbSwitchLoad:
         }
 
 
-def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
-    """What a server's BMC remembers when it comes from the factory, with the factory's account."""
+def bmc_as_delivered(spec: Server, user: str, password: str, must_change: bool = False) -> dict[str, Any]:
+    """What a server's BMC remembers when it comes from the factory, with the factory's account.
+
+    must_change: it does nothing for that account before its password is changed, as the BMCs of most makers since 2020.
+    """
     return {
         "restore": "LastState",
         "boot": {"target": "None", "enabled": "Disabled", "mode": "UEFI"},
@@ -187,9 +190,10 @@ def bmc_as_delivered(spec: Server, user: str, password: str) -> dict[str, Any]:
         "firmware_pending": {},
         "updates": {},
         "update_hangs": False,
-        "accounts": {"1": account(user, password)},
+        "accounts": {"1": {**account(user, password), "must_change": must_change}},
         "indicator": False,
         "ntp": {"ProtocolEnabled": False, "NTPServers": []},
+        "log_servers": [],
         "asset_tag": "",
         "serial": spec.serial,
         "uuid": spec.uuid,

@@ -41,10 +41,11 @@ class Nodes(pulumi.ComponentResource):
 def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_reference: str) -> dict[str, dict[str, Any]]:
     """Inputs of Servers by rack: every server on, no boot override left, the site's clock and account.
 
-    The BIOS profile is that of the device type; time servers are those of the site.
+    The BIOS profile is that of the device type; time and log servers are those of the site.
     """
     address, serial, uuid, rack = management_addresses(plan), serials(assets), uuids(assets), rack_of(plan)
     ntp = [str(server) for server in plan.site.addressing.ntp]
+    syslog = [str(server) for server in plan.site.addressing.syslog]
     factory = plan.site.credentials.bmc.factory
     rows = plan.devices[plan.devices["kind"] == "server"].sort_values("name")
     racks: dict[str, dict[str, Any]] = {}
@@ -57,6 +58,7 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_refere
             "login": "site",
             "factory_login": "" if factory is None else "refused",
             "ntp": ntp,
+            "syslog": syslog,
             "boot": "Disabled",
             "bios": dict(catalog.device(model).bringup.bios),
             "power": "On",

@@ -40,15 +40,25 @@ AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": "", "
 
 
 class Load:
-    """A machine and what its BMC remembers: as delivered, or as `memory` says, which an earlier run has kept."""
+    """A machine and what its BMC remembers: as delivered, or as `memory` says, which an earlier run has kept.
+
+    must_change: its factory account can do nothing but change its password.
+    """
 
     def __init__(
-        self, spec: Server, power: Power, factory_user: str, factory_password: str, memory: Path | None = None
+        self,
+        spec: Server,
+        power: Power,
+        factory_user: str,
+        factory_password: str,
+        memory: Path | None = None,
+        *,
+        must_change: bool = False,
     ) -> None:
         self.spec, self.power = spec, power
         self.lock = threading.RLock()
         self.boots, self.booted_from = 0, "None"
-        self.bmc = bmc_as_delivered(spec, factory_user, factory_password)
+        self.bmc = bmc_as_delivered(spec, factory_user, factory_password, must_change)
         self.memory = memory
         if memory is not None and memory.exists():
             self.bmc.update(json.loads(memory.read_text()), **AT_A_START)

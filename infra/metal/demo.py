@@ -257,6 +257,7 @@ class Demo:
         if take_over(name, connect, own, delivered(name) if delivered else None):
             self.say(f"{name}: BMC {connect(own).identity()['serial']} taken over, the factory's login refused")
         connect(own).set_ntp([str(server) for server in site.addressing.ntp])
+        connect(own).set_log_servers([str(server) for server in site.addressing.syslog])
         return connect(own)
 
     def addresses(self, network: str) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 Inputs:
     site: name or path of the site; rack: its name
-    servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], boot, bios: {...}, power}}
+    servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], syslog: [...], boot,
+        bios: {...}, power}}
         login          "site": the site's account lets us in
         factory_login  "refused": the factory's account (credentials.bmc.factory) does not; "" when the site names none
+        syslog         log servers of the BMC; one that takes fewer gets the first ones. [] leaves it as it is
         boot           boot source override, "Disabled" for none
         bios           attributes of the BIOS profile that must have these values
         power          "On"
@@ -28,8 +30,9 @@ from infra.provider.sites import Sites, limit
 from infra.stack import powered_on_dir
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials
-from network.drivers.errors import LoginRefused, WriteRefused, compare_identity
+from network.drivers.errors import LoginRefused, PasswordChangeRequired, WriteRefused, compare_identity
 from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, BmcIdentity, SystemState
+from network.drivers.redfish_syslog import LogServers, as_planned
 
 PREVIEW_BUDGET_S = 5.0
 """Per driver call in a preview; it makes four or five of them."""
@@ -50,6 +53,8 @@ class BmcDriver(Protocol):
 
     def ntp(self) -> list[str]: ...
 
+    def log_servers(self) -> LogServers: ...
+
     def firmware(self) -> dict[str, str]: ...
 
     def login_refused(self, user: str, password: str) -> bool: ...
@@ -62,9 +67,15 @@ class BmcDriver(Protocol):
 
     def set_ntp(self, servers: list[str]) -> bool: ...
 
+    def set_log_servers(self, servers: list[str]) -> bool: ...
+
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool: ...
 
     def change_password(self, user: str, password: str) -> None: ...
+
+    def change_required_password(self, password: str) -> bool: ...
+
+    def compare_identity(self) -> None: ...
 
 
 class Connect(Protocol):
@@ -148,7 +159,7 @@ class Servers(OfRack):
     def _observe(self, reference: str, name: str, server: Data, budget_s: float) -> Data:
         """`server` with what the BMC says in place of what is wanted. A refused login is an observation, no error.
 
-        A BMC that lets only its factory account in is read with that.
+        A BMC that lets only its factory account in is read with that. One that wants that password changed first shows no more.
         """
         own, factory = self._sites.bmc(reference, name), self._sites.factory(reference, name)
         bmc, accepted = self._connect(name, server, own, budget_s), "site"
@@ -158,7 +169,10 @@ class Servers(OfRack):
             if factory is None:
                 raise
             bmc, accepted = self._connect(name, server, factory, budget_s), "refused"
-            now = bmc.state()
+            try:
+                now = bmc.state()
+            except PasswordChangeRequired:  # it shows nothing else before that
+                return server | {"login": accepted, "factory_login": "accepted"}
         seen = bmc.identity()
         compare_identity(
             name, {"serial": server["serial"], "uuid": server["uuid"]}, {"serial": seen["serial"], "uuid": seen["uuid"]}
@@ -169,6 +183,7 @@ class Servers(OfRack):
             "login": accepted,
             "factory_login": "" if factory is None else login(bmc, factory),
             "ntp": bmc.ntp(),
+            "syslog": log_servers(bmc, server.get("syslog", [])),
             "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]},
             "power": now["power"],
@@ -191,6 +206,8 @@ class Servers(OfRack):
         if now["power"] != "On":
             ledger.add(name, wanted["serial"])
             self._connect(name, wanted, own, power_budget_s(site)).power("On")
+        if wanted["syslog"]:  # last: a BMC that cannot do this has all else set
+            bmc.set_log_servers(wanted["syslog"])
         return [f"{name} {difference}" for difference in found], bmc.firmware()
 
     def _take_over(self, reference: str, name: str, wanted: Data, budget_s: float) -> None:
@@ -214,6 +231,14 @@ class Servers(OfRack):
 def login(bmc: BmcDriver, account: BmcCredentials) -> str:
     """Whether the BMC lets this account in: "accepted" or "refused"."""
     return "refused" if bmc.login_refused(account.user, account.password) else "accepted"
+
+
+def log_servers(bmc: BmcDriver, planned: list[str]) -> list[str]:
+    """The planned log servers where the BMC sends to them, or to as many as it takes; else those that it sends to."""
+    if not planned:
+        return []
+    seen = bmc.log_servers()
+    return planned if as_planned(seen, planned) else seen["servers"]
 
 
 def call_budget_s(site: Site) -> float:

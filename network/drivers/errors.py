@@ -42,12 +42,20 @@ class LoginRefused(DeviceError):
     """The device answered and refused the credentials."""
 
 
+class PasswordChangeRequired(LoginRefused):
+    """The login is right, and the device does nothing for it before its password is changed (DSP0266, password change required)."""
+
+
 class LoginNotGiven(DeviceError):
     """The device was not asked: the site gives no credentials for it, or none that can be read."""
 
 
 class IdentityMismatch(DeviceError):
     """Another device than the planned one answers here. Nothing was written to it."""
+
+
+class OtherDeviceChanged(DeviceError):
+    """Another device than the planned one answers here, and its password was changed: it shows nothing of itself before that."""
 
 
 class BadAnswer(DeviceError):

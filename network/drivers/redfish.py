@@ -39,7 +39,7 @@ from sushy.exceptions import (
 )
 from typing_extensions import TypedDict
 
-from network.drivers import answers, redfish_power
+from network.drivers import answers, redfish_power, redfish_syslog
 from network.drivers.answers import Flag, Line, Setting, Source, Text
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
@@ -49,6 +49,7 @@ from network.drivers.errors import (
     DeviceTimeout,
     IdentityMismatch,
     LoginRefused,
+    PasswordChangeRequired,
     Unreachable,
     UpdateFailed,
     UpdateGone,
@@ -57,6 +58,7 @@ from network.drivers.errors import (
 )
 from network.drivers.redfish_certificates import checked_request, first_of, request_body
 from network.drivers.redfish_power import PowerSupplies, Thermal, told
+from network.drivers.redfish_syslog import LogServers
 from network.drivers.redfish_update import ENDED, Multipart, UpdateTask, failure, read_task
 
 DEFAULT_BUDGET_S = 30.0
@@ -71,6 +73,9 @@ FORBIDDEN = 403
 """HTTP status for a login that is right and may not do this (DSP0266, section on privileges)."""
 WRONG_LOGIN = "check credentials.bmc of the site file; a new BMC has its factory password"
 MAY_NOT = "the login is right: give the account the role Administrator, or change its password if the BMC asks for that"
+CHANGE_IT = "the login is right: name it in credentials.bmc.factory, and `pulumi up` changes its password to the site's"
+CHANGE_REQUIRED = ".PasswordChangeRequired"
+"""End of the message's id: Base.VERSION.PasswordChangeRequired (DMTF, Base message registry)."""
 NO_SESSIONS = (404, 405, 501)
 """HTTP status of a BMC that names a SessionService and does not have it."""
 PUSH_BUDGET_S = 600.0
@@ -221,6 +226,10 @@ class Bmc:
 
         return self._read("read identity", read, BmcIdentity)
 
+    def compare_identity(self) -> None:
+        """Raise IdentityMismatch unless this is the server with the serial and UUID given; writes do so by themselves."""
+        self._call("compare identity", self._compare_identity)
+
     def state(self) -> SystemState:
         """Power state, health, LED, boot override, boot progress and power restore policy, freshly read."""
 
@@ -329,6 +338,10 @@ class Bmc:
 
         return self._read("read time servers", read, list[Line])
 
+    def log_servers(self) -> LogServers:
+        """The log servers that get the BMC's messages, and how many it takes; `most` is 0 where it shows none of the known ways."""
+        return self._read("read log servers", lambda: self._log_servers()[1], LogServers)
+
     def protocols(self) -> dict[str, bool]:
         """{protocol: enabled} of the BMC's network services: IPMI, SSH, HTTPS, ..."""
 
@@ -349,6 +362,8 @@ class Bmc:
         )
         try:
             other._call("try a login", other._try_login)
+        except PasswordChangeRequired:
+            return False
         except LoginRefused:
             return True
         return False
@@ -532,6 +547,40 @@ class Bmc:
 
         return self._call("set time servers", write)
 
+    def set_log_servers(self, servers: Sequence[str]) -> bool:
+        """Make the BMC send its messages to these log servers, the first ones where it takes fewer; False when it does already.
+
+        WriteRefused for a BMC that shows none of the known ways.
+        """
+
+        def write() -> bool:
+            self._compare_identity()
+            place, seen, members = self._log_servers()
+            if redfish_syslog.as_planned(seen, servers):
+                return False
+            if not seen["most"]:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "a syslog subscription of EventService, or a maker's own setting",
+                    "neither",
+                    "update the BMC's firmware, or set them on its own page",
+                )
+            wanted = list(servers[: seen["most"]])
+            if place.kind == "subscriptions":
+                for member in members:
+                    if redfish_syslog.host(member) not in wanted:
+                        self._connected()._conn.delete(member["@odata.id"])
+                for server in [server for server in wanted if server not in seen["servers"]]:
+                    self._connected()._conn.post(place.path, data=redfish_syslog.subscription(server))
+            else:
+                self._patch(place.path, redfish_syslog.change(place, wanted))
+            now = self._log_servers()[1]
+            self._read_back(self._operation, {"log servers": sorted(wanted)}, {"log servers": sorted(now["servers"])})
+            return True
+
+        return self._call("set log servers", write)
+
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool:
         """Make an enabled account with this password and role exist; False when it does already and lets us in."""
 
@@ -590,6 +639,47 @@ class Bmc:
                 )
 
         self._call(f"change password of {user}", write)
+
+    def change_required_password(self, password: str) -> bool:
+        """Change our account's password where the BMC asks for that before anything else; False where it does not ask.
+
+        Which server this is cannot be compared before: a BMC answers such a login nothing but reads and changes of its own
+        account (DSP0266, section on password change required handling). Our login moves along. WriteRefused where it does
+        not work afterwards.
+        """
+
+        def write() -> bool:
+            account = self._asks_for_change()
+            if account is None:
+                return False
+            user = self.credentials.user
+            if not account:
+                raise BadAnswer(
+                    self.name,
+                    self._operation,
+                    "PasswordChangeRequired with the address of the account (MessageArgs)",
+                    "no address in it",
+                    "change the password on the BMC's own page",
+                )
+            if (there := told(self._json(account).get("UserName"))) != user:
+                raise BadAnswer(
+                    self.name, self._operation, f"the account of {user}", f"that of {there}", "look at this BMC by hand"
+                )
+            self._patch(account, {"Password": password})
+            self._log_out()
+            self.credentials = BmcCredentials(user, password, self.credentials.ca)
+            self._root = None
+            if self.login_refused(user, password) or self._asks_for_change() is not None:
+                raise WriteRefused(
+                    self.name,
+                    self._operation,
+                    "a login that may do more",
+                    "login refused, or another change asked for",
+                    "check the BMC's password rules",
+                )
+            return True
+
+        return self._call("change the password that the BMC wants changed", write)
 
     def disable_account(self, user: str) -> bool:
         """Take an account, such as the factory's, its login; False when it has none or is not there.
@@ -877,6 +967,19 @@ class Bmc:
         if self._login is not None and self._login.is_basic:
             self._json("/redfish/v1/Systems")
 
+    def _asks_for_change(self) -> str | None:
+        """None where our login may do what it may; else the account whose password has to be changed first, '' if not told."""
+        self._connected()
+        if self._login is not None and self._login.must_change is not None:
+            return self._login.must_change
+        try:
+            self._json("/redfish/v1/Systems")
+        except AccessError as e:
+            if (account := _change_required(e.extended_info, e.code)) is None:
+                raise
+            return account
+        return None
+
     def _drop(self) -> None:
         """Forget connection and session: a BMC that does not answer is not asked to end it either."""
         if self._login is not None:
@@ -1086,6 +1189,16 @@ class Bmc:
         path = self._first("/redfish/v1/Managers")["NetworkProtocol"]["@odata.id"]
         return path, self._json(path)
 
+    def _log_servers(self) -> tuple[redfish_syslog.Place, LogServers, list[dict[str, Any]]]:
+        """Where the BMC keeps its log servers, those in force, and its subscriptions to syslog."""
+        root, manager = self._connected().json, self._first("/redfish/v1/Managers")
+        place = redfish_syslog.place(root, manager, self._protocols(), self._json)
+        members = []
+        if place.kind == "subscriptions":
+            members = [one for one in self._expanded(self._json(place.path)) if redfish_syslog.is_syslog(one)]
+        said = {"servers": redfish_syslog.servers(place, members), "most": place.most}
+        return place, answers.read(LogServers, said, self._source()), members
+
     def _event_log(self) -> dict[str, Any]:
         """The system event log: a log service named SEL, else the first; systems keep it, on some BMCs the manager."""
         for owner in (self._system().json, self._first("/redfish/v1/Managers")):
@@ -1161,6 +1274,14 @@ class Bmc:
             raise self._timeout(operation) from None
         except AccessError as e:
             self._root = None
+            if _change_required(e.extended_info, e.code) is not None:
+                raise PasswordChangeRequired(
+                    self.name,
+                    operation,
+                    f"user {self.credentials.user} accepted",
+                    f"HTTP {e.status_code}, its password must be changed first",
+                    CHANGE_IT,
+                ) from e
             raise LoginRefused(
                 self.name,
                 operation,
@@ -1228,6 +1349,8 @@ class _Login(AuthBase):
         super().__init__(user, password)
         self.sessions: list[str] = []
         self.is_open = self.is_basic = False
+        self.must_change: str | None = None
+        """The account that may do nothing before its password is changed, '' if it is not told; None where it may."""
 
     def _do_authenticate(self) -> None:
         root, connection = self._root_resource.json, self._connector
@@ -1247,8 +1370,10 @@ class _Login(AuthBase):
                 if not 0 < len(token) <= TOKEN_CHARACTERS:
                     raise ValueError(f"a session needs a token of 1 to {TOKEN_CHARACTERS} characters, not {len(token)}")
                 connection.set_http_session_auth(token)
-                if session := made.headers.get("Location") or made.json().get("@odata.id"):
+                said = made.json()
+                if session := made.headers.get("Location") or said.get("@odata.id"):
                     self.sessions.append(session)
+                self.must_change = _change_required(said.get("@Message.ExtendedInfo"))
         if self.is_basic:
             connection.set_http_basic_auth(self._username, self._password)
         self.is_open = True
@@ -1318,6 +1443,20 @@ def _etag(response: requests.Response, strong: bool) -> str:
     if not isinstance(said, str) or not said.isprintable() or len(said) > answers.LINE_CHARACTERS:
         return ""
     return said.removeprefix("W/") if strong else said
+
+
+def _change_required(messages: Any, code: Any = "") -> str | None:
+    """The account whose password must be changed, by a BMC's messages; '' if it is not told, None without such a message.
+
+    MessageArgs of PasswordChangeRequired are that account's URI (DMTF, Base message registry).
+    """
+    listed = messages if isinstance(messages, list) else [messages]
+    for one in listed:
+        if isinstance(one, dict) and str(one.get("MessageId", "")).endswith(CHANGE_REQUIRED):
+            args = one.get("MessageArgs")
+            path = urlsplit(str(args[0])).path if isinstance(args, list) and args else ""
+            return path if path.startswith("/redfish/v1/") else ""
+    return "" if str(code).endswith(CHANGE_REQUIRED) else None
 
 
 def _image_address(image: str) -> str:

@@ -495,6 +495,8 @@ class _WholeService(Service):
         self["Managers/1"]["FirmwareVersion"] = site.versions["bmc"]
         time_servers = [str(one) for one in site.addressing.ntp]
         self["Managers/1/NetworkProtocol"]["NTP"] = {"ProtocolEnabled": True, "NTPServers": time_servers}
+        log_server = {"State": "Enabled", "Address": str(site.addressing.syslog[0]), "Port": 514}
+        self["Managers/1/NetworkProtocol"]["Oem"] = {"Nvidia": {"Rsyslog": log_server}}
         inventory = "UpdateService/FirmwareInventory"
         self[inventory] = members(f"{inventory}/BIOS", f"{inventory}/BMC")
         self[f"{inventory}/BIOS"] = {"Id": "BIOS", "Name": "BIOS", "Version": site.versions["bios"]}

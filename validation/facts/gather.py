@@ -271,6 +271,7 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "firmware": bmc.firmware(),
                     "ports": bmc.nics(),
                     **thermal_of(bmc),
+                    **log_servers_of(bmc),
                 }
                 if factory_of:
                     factory = factory_of(name)
@@ -288,6 +289,14 @@ def thermal_of(bmc: Bmc) -> dict[str, Any]:
         return {"thermal": dict(bmc.thermal())}
     except DeviceError as error:
         return {"thermal_unread": str(error)}
+
+
+def log_servers_of(bmc: Bmc) -> dict[str, Any]:
+    """The BMC's log servers, or why they could not be read: the rest of its answer still counts."""
+    try:
+        return {"log_servers": dict(bmc.log_servers())}
+    except DeviceError as error:
+        return {"log_servers_unread": str(error)}
 
 
 def signed_challenge(site: str, store: str, host: SshHost, serial: str) -> Seen:

@@ -19,6 +19,7 @@ from network.drivers.answers import EXTRA_KEYS_STAY, Flag, Line, Number, Setting
 from network.drivers.pdu import Outlet, PduIdentity, Phase
 from network.drivers.redfish import Account, BmcIdentity, LogEntry, SystemState
 from network.drivers.redfish_power import PowerSupplies, Thermal
+from network.drivers.redfish_syslog import LogServers
 from network.drivers.switch_agent import Chassis
 
 
@@ -45,6 +46,8 @@ class BmcData(TypedDict):
     factory_login_refused: NotRequired[Flag]
     thermal: NotRequired[Thermal]
     thermal_unread: NotRequired[Text]
+    log_servers: NotRequired[LogServers]
+    log_servers_unread: NotRequired[Text]
 
 
 # ---- switches --------------------------------------------------------------------------------------------------------
@@ -98,6 +101,15 @@ class Chrony(TypedDict):
     offset_s: Number
     rms_offset_s: Number
     leap: Line
+
+
+@with_config(EXTRA_KEYS_STAY)
+class ClockDay(TypedDict):
+    """The clock's offsets of the last day (node_facts.py). `largest_s`: the largest hundredth and one more, descending."""
+
+    samples: Whole
+    quarters: Whole
+    largest_s: list[Number]
 
 
 @with_config(EXTRA_KEYS_STAY)
@@ -510,6 +522,7 @@ class NodeData(TypedDict, total=False):
     links: dict[Line, Link]
     sshd: dict[Line, Line]
     chrony: Chrony
+    clock_day: ClockDay
     packages: dict[Line, Line]
     units: Units
     listening: list[Line]

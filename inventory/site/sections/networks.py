@@ -258,7 +258,7 @@ class Addressing(Section):
         default=(),
         max_length=8,
         exclude_if=absent,
-        description="Log servers of the compute switches of a RoCE fabric.",
+        description="Log servers of the BMCs (UDP, port 514), and of the compute switches of a RoCE fabric.",
     )
 
 

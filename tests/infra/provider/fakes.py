@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from network.drivers.credentials import BmcCredentials
-from network.drivers.errors import IdentityMismatch, LoginRefused, Unreachable, WriteRefused
+from network.drivers.errors import (
+    IdentityMismatch,
+    LoginRefused,
+    PasswordChangeRequired,
+    Unreachable,
+    WriteRefused,
+)
 
 
 @dataclass
@@ -76,6 +82,10 @@ class FakeServer:
     ignores_shutdown: bool = False
     boot: tuple[str, str] = ("Pxe", "Once")
     servers: list[str] = field(default_factory=list)
+    log_servers: list[str] = field(default_factory=list)
+    most_log_servers: int = 8
+    must_change: set[str] = field(default_factory=set)
+    planned_serial: str = ""
     bios_current: dict[str, Any] = field(default_factory=lambda: {"NumaPerSocket": "4", "Sriov": "Disabled"})
     bios_pending: dict[str, Any] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
@@ -92,6 +102,8 @@ class FakeBmc:
             raise Unreachable(self.server.name, "read state", "a BMC", "nothing", "check its cable")
         if self.server.passwords.get(self.credentials.user) != self.credentials.password:
             raise LoginRefused(self.server.name, "read state", "login", "HTTP 401", "check credentials.bmc")
+        if self.credentials.user in self.server.must_change:
+            raise PasswordChangeRequired(self.server.name, "read state", "login", "HTTP 403", "change its password")
         if write:
             self.server.writes.append(write)
 
@@ -119,6 +131,10 @@ class FakeBmc:
     def ntp(self) -> list[str]:
         self._answer()
         return list(self.server.servers)
+
+    def log_servers(self) -> Any:
+        self._answer()
+        return {"servers": list(self.server.log_servers), "most": self.server.most_log_servers}
 
     def firmware(self) -> dict[str, str]:
         self._answer()
@@ -150,6 +166,13 @@ class FakeBmc:
         self.server.servers = list(servers)
         return True
 
+    def set_log_servers(self, servers: list[str]) -> bool:
+        self._answer("log servers")
+        if not self.server.most_log_servers:
+            raise WriteRefused(self.server.name, "set log servers", "a way", "neither", "update the BMC's firmware")
+        self.server.log_servers = list(servers[: self.server.most_log_servers])
+        return True
+
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool:
         self._answer(f"account {user}")
         self.server.passwords[user] = password
@@ -160,3 +183,22 @@ class FakeBmc:
         self.server.passwords[user] = password
         if user == self.credentials.user:
             self.credentials = BmcCredentials(user, password, self.credentials.ca)
+
+    def change_required_password(self, password: str) -> bool:
+        if self.credentials.user not in self.server.must_change:
+            return False
+        self.server.must_change.discard(self.credentials.user)
+        self.server.passwords[self.credentials.user] = password
+        self.credentials = BmcCredentials(self.credentials.user, password, self.credentials.ca)
+        return True
+
+    def compare_identity(self) -> None:
+        self._answer()
+        if self.server.planned_serial not in ("", self.server.serial):
+            raise IdentityMismatch(
+                self.server.name,
+                "compare identity",
+                f"serial {self.server.planned_serial}",
+                f"serial {self.server.serial}",
+                "find it",
+            )

@@ -35,6 +35,7 @@ class Rack:
                     "login": "site",
                     "factory_login": "refused",
                     "ntp": ["10.77.1.1"],
+                    "syslog": ["10.77.0.1", "10.77.0.2"],
                     "boot": "Disabled",
                     "bios": {"Sriov": "Enabled"},
                     "power": "On",
@@ -59,6 +60,7 @@ def test_create_takes_a_delivered_server_over(rack):
     assert server.passwords["admin"] == SECRETS["bmc_password"]
     assert server.passwords["ADMIN"] != SECRETS["bmc_factory_password"]
     assert (server.power_state, server.boot, server.servers) == ("On", ("None", "Disabled"), ["10.77.1.1"])
+    assert server.log_servers == ["10.77.0.1", "10.77.0.2"]
     assert server.bios_pending == {"Sriov": "Enabled"}
     assert applied.state["powered_on"] == ["gpu001", "gpu002"]
     assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
@@ -93,6 +95,42 @@ def test_a_server_whose_label_is_not_listed_is_named_and_the_other_is_set(rack, 
     failure = "\n".join(rack.kind.apply(rack.inputs, None).failures)
     assert failure.startswith("gpu002: log in: expected a password at credentials.bmc.factory.password")
     assert rack.servers["gpu001"].passwords["admin"] == SECRETS["bmc_password"]
+
+
+def test_a_bmc_that_takes_one_log_server_gets_the_first_and_has_no_drift(rack):
+    rack.servers["gpu001"].most_log_servers = 1
+    applied = rack.kind.apply(rack.inputs, None)
+    assert rack.servers["gpu001"].log_servers == ["10.77.0.1"]
+    assert rack.kind.read(applied.state).state == applied.state
+    rack.servers["gpu001"].log_servers = ["10.99.0.1"]
+    assert rack.kind.read(applied.state).state["servers"]["gpu001"]["syslog"] == ["10.99.0.1"]
+
+
+def test_a_bmc_without_log_servers_is_named_and_has_all_else_set(rack):
+    rack.servers["gpu001"].most_log_servers = 0
+    (failure,) = rack.kind.apply(rack.inputs, None).failures
+    assert failure.startswith("gpu001: set log servers")
+    assert rack.servers["gpu001"].power_state == "On"
+
+
+def test_a_site_without_log_servers_leaves_those_of_the_bmc(rack):
+    for name, server in rack.servers.items():
+        server.log_servers = ["10.99.0.1"]
+        rack.inputs["servers"][name]["syslog"] = []
+    state = rack.kind.apply(rack.inputs, None).state
+    assert rack.servers["gpu001"].log_servers == ["10.99.0.1"]
+    assert rack.kind.read(state).state == state
+
+
+def test_a_server_whose_password_must_be_changed_first_is_previewed_and_taken_over(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu001"] = FakeServer("gpu001", dict(FACTORY_ACCOUNT), "S-gpu001", must_change={"ADMIN"})
+    seen = rack.kind.read(state).state["servers"]["gpu001"]
+    assert (seen["login"], seen["factory_login"]) == ("refused", "accepted")
+    applied = rack.kind.apply(rack.inputs, state)
+    assert applied.failures == []
+    assert rack.servers["gpu001"].passwords["admin"] == SECRETS["bmc_password"]
+    assert rack.servers["gpu001"].power_state == "On"
 
 
 def test_profile_is_set_before_power_on(rack):

@@ -26,6 +26,7 @@ from network.drivers.errors import (
     DeviceTimeout,
     IdentityMismatch,
     LoginRefused,
+    PasswordChangeRequired,
     Unreachable,
     UpdateFailed,
     UpdateGone,
@@ -188,6 +189,9 @@ class Service(BaseHTTPRequestHandler):
     fixed_slots = False
     tasks: ClassVar[list[Any]] = []
     weak_etags = False
+    must_change: ClassVar[set[str]] = set()
+    tells: Any = (f"{V1}/AccountService/Accounts/1",)
+    session_tells = True
 
     def log_message(self, *_):
         """Quiet."""
@@ -210,20 +214,37 @@ class Service(BaseHTTPRequestHandler):
             return True
         if self.headers.get("X-Auth-Token"):
             if self.forbidden and self.command == "GET":
-                self.reply(403, {"error": {"code": "Base.1.0.PasswordChangeRequired", "message": "no"}})
+                self.reply(403, {"error": {"code": "Base.1.0.InsufficientPrivilege", "message": "no"}})
                 return False
             if self.headers["X-Auth-Token"] in self.sessions:
                 self.logins.append("session")
-                return True
+                return self.unrestricted(self.sessions[self.headers["X-Auth-Token"]])
             self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
             return False
         self.logins.append("basic")
         given = self.headers.get("Authorization", "").removeprefix("Basic ")
         user, _, password = base64.b64decode(given).decode().partition(":")
         if self.passwords.get(user) == password:
-            return True
+            return self.unrestricted(user)
         self.reply(401, {"error": {"code": "Base.1.0.NoValidSession", "message": "no"}})
         return False
+
+    def unrestricted(self, user):
+        """Whether a login may do this: with a password that must be changed first only that (DSP0266)."""
+        own = self.path_of() == "AccountService/Accounts/1" and self.command in ("GET", "PATCH")
+        if user not in self.must_change or own or self.path_of().startswith("SessionService/Sessions/"):
+            return True
+        said = {
+            "code": "Base.1.18.PasswordChangeRequired",
+            "message": "change it",
+            "@Message.ExtendedInfo": self.told(),
+        }
+        self.reply(403, {"error": said})
+        return False
+
+    def told(self):
+        args = {"MessageArgs": self.tells} if self.tells is not None else {}
+        return [{"MessageId": "Base.1.18.PasswordChangeRequired", "Severity": "Critical", **args}]
 
     def body(self):
         return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -264,13 +285,13 @@ class Service(BaseHTTPRequestHandler):
         last = self.path.rsplit("/", 1)[-1]
         if not self.allowed():
             return
-        if self.path_of().startswith("AccountService"):
+        if self.path_of().startswith(("AccountService", "EventService")):
             self.writes.append((self.path_of(), {}))
             if self.fixed_slots:
                 self.reply(405)
                 return
             del self.resources[self.path_of()]
-            listed = self.resources["AccountService/Accounts"]["Members"]
+            listed = self.resources[self.path_of().rpartition("/")[0]]["Members"]
             listed[:] = [m for m in listed if m != link(self.path_of())]
         self.sessions.pop(last, None)
         self.reply(204)
@@ -287,7 +308,9 @@ class Service(BaseHTTPRequestHandler):
                     return
             self.writes.append((path, body))
             if "Password" in body:
-                self.passwords[body.get("UserName") or self.resources[path]["UserName"]] = body.pop("Password")
+                user = body.get("UserName") or self.resources[path]["UserName"]
+                self.passwords[user] = body.pop("Password")
+                self.must_change.discard(user)
             if not self.drop_patches:
                 for key, value in body.items():
                     old = self.resources[path].get(key)
@@ -308,7 +331,9 @@ class Service(BaseHTTPRequestHandler):
                 return
             token = f"token-{len(self.logins)}-{len(self.sessions)}"
             self.sessions[token] = body["UserName"]
-            self.reply(201, {}, [("X-Auth-Token", token), ("Location", f"{V1}/{path}/{token}")])
+            must = body["UserName"] in self.must_change and self.session_tells
+            said = {"@Message.ExtendedInfo": self.told()} if must else {}
+            self.reply(201, said, [("X-Auth-Token", token), ("Location", f"{V1}/{path}/{token}")])
             return
         self.writes.append((path, body))
         if path.endswith("ComputerSystem.Reset"):
@@ -333,6 +358,11 @@ class Service(BaseHTTPRequestHandler):
             self.reply(204)
         elif path.endswith("Manager.Reset"):
             self.reply(204)
+        elif path == "EventService/Subscriptions":
+            new = f"{path}/{len(self.writes)}"
+            self.resources[new] = {"@odata.id": f"{V1}/{new}", **body}
+            self.resources[path]["Members"].append(link(new))
+            self.reply(201, self.resources[new])
         elif path == "AccountService/Accounts" and self.fixed_slots:
             self.reply(405)
         elif path == "AccountService/Accounts":
@@ -360,6 +390,7 @@ def service(certificate, tmp_path):
         sessions: ClassVar[dict[str, str]] = {}
         logins: ClassVar[list[str]] = []
         etags: ClassVar[dict[str, int]] = {}
+        must_change: ClassVar[set[str]] = set()
 
     handler = OneService
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -460,6 +491,96 @@ def test_an_unknown_bios_attribute_is_refused_before_anything_is_written(service
     with pytest.raises(WriteRefused, match="unknown: HyperSpeed"):
         bmc(service).set_bios({"HyperSpeed": "On", "NumaNodes": 2})
     assert service.writes == []
+
+
+def with_subscriptions(service):
+    """The service with an EventService whose subscriptions are those of a listener and of a log server nobody planned."""
+    service.resources[""]["EventService"] = link("EventService")
+    service.resources["EventService"] = {"Subscriptions": link("EventService/Subscriptions")}
+    known = {
+        "a": {"Destination": "https://10.0.0.9/events", "Protocol": "Redfish", "SubscriptionType": "RedfishEvent"},
+        "b": {"Destination": "syslog://10.9.9.9:514", "Protocol": "SyslogUDP", "SubscriptionType": "Syslog"},
+    }
+    service.resources["EventService/Subscriptions"] = members(*(f"EventService/Subscriptions/{key}" for key in known))
+    service.resources |= {f"EventService/Subscriptions/{key}": one for key, one in known.items()}
+
+
+def with_nvidia(service):
+    off = {"State": "Disabled", "Address": "", "Port": 0, "TransportProtocol": "UDP", "TLS": "Disabled"}
+    service.resources["Managers/1/NetworkProtocol"]["Oem"] = {"Nvidia": {"Rsyslog": off}}
+
+
+def with_hpe(service):
+    off = {"RemoteSyslogEnabled": False, "RemoteSyslogPort": 514, "RemoteSyslogServer": ""}
+    service.resources["Managers/1/NetworkProtocol"]["Oem"] = {"Hpe": off}
+
+
+def with_old_supermicro(service):
+    of_maker(service, "supermicro")
+    off = {"EnableSyslog": False, "SyslogServer": "", "SyslogPortNumber": 514}
+    service.resources["Managers/1/Oem/Supermicro/Syslog"] = off
+
+
+LOG_SERVERS = {
+    "subscriptions": (with_subscriptions, 8),
+    "nvidia": (with_nvidia, 1),
+    "hpe": (with_hpe, 1),
+    "supermicro": (lambda service: of_maker(service, "supermicro"), 2),
+    "old supermicro": (with_old_supermicro, 1),
+    "dell": (lambda service: of_maker(service, "dell-idrac10"), 3),
+}
+
+
+@pytest.mark.parametrize(("lay", "most"), LOG_SERVERS.values(), ids=LOG_SERVERS)
+def test_log_servers_are_set_where_the_maker_keeps_them_and_read_back(service, lay, most):
+    lay(service)
+    b, wanted = bmc(service), ["10.77.0.1", "10.77.0.2", "10.77.0.3", "10.77.0.4"]
+    assert b.log_servers() == {"servers": ["10.9.9.9"] if most == 8 else [], "most": most}
+    assert b.set_log_servers(wanted) is True
+    assert b.log_servers() == {"servers": wanted[:most], "most": most}
+    writes = len(service.writes)
+    assert b.set_log_servers(wanted) is False
+    assert len(service.writes) == writes
+    assert b.set_log_servers(["10.77.0.2"]) is True
+    assert b.log_servers()["servers"] == ["10.77.0.2"]
+
+
+def test_other_subscriptions_stay_as_they_are(service):
+    with_subscriptions(service)
+    bmc(service).set_log_servers(["10.77.0.1"])
+    kept = [one["@odata.id"].rpartition("/")[2] for one in service.resources["EventService/Subscriptions"]["Members"]]
+    assert kept[0] == "a"
+    assert "b" not in kept
+    (sent,) = [body for path, body in service.writes if path == "EventService/Subscriptions"]
+    wanted = {"Destination": "syslog://10.77.0.1:514", "Protocol": "SyslogUDP", "SubscriptionType": "Syslog"}
+    assert wanted.items() <= sent.items()
+
+
+def test_a_bmc_that_shows_no_way_to_set_log_servers_says_so(service):
+    b = bmc(service)
+    assert b.log_servers() == {"servers": [], "most": 0}
+    with pytest.raises(WriteRefused, match="gpu001: set log servers: expected a syslog subscription of EventService"):
+        b.set_log_servers(["10.77.0.1"])
+
+
+@pytest.mark.parametrize("lay", [with_nvidia, with_hpe])
+def test_log_servers_that_do_not_read_back_are_refused(service, lay):
+    lay(service)
+    service.drop_patches = True
+    with pytest.raises(WriteRefused, match=r"log servers \['10\.77\.0\.1'\], saw log servers \[\]"):
+        bmc(service).set_log_servers(["10.77.0.1"])
+
+
+@pytest.mark.parametrize(
+    "garbage", [7, [], "x", {"Nvidia": []}, {"Nvidia": {"Rsyslog": {"State": "Enabled", "Address": 7}}}]
+)
+def test_garbage_in_the_place_of_log_servers_is_no_traceback(service, garbage):
+    service.resources["Managers/1/NetworkProtocol"]["Oem"] = garbage
+    if isinstance(garbage, dict) and garbage["Nvidia"]:
+        with pytest.raises(BadAnswer, match="read log servers"):
+            bmc(service).log_servers()
+    else:
+        assert bmc(service).log_servers() == {"servers": [], "most": 0}
 
 
 def test_led_time_servers_and_restore_policy_are_written_and_read_back(service):
@@ -1011,6 +1132,60 @@ def test_a_login_that_is_right_and_may_not_read_is_told_apart_and_is_no_refusal(
         bmc(with_sessions).state()
     assert bmc(with_sessions).login_refused("admin", "factory-pw") is False
     assert with_sessions.sessions == {}
+
+
+@pytest.fixture(params=["a session that tells", "a session that does not tell", "basic"])
+def demanding(request):
+    """A BMC that wants the factory's password changed first: DSP0266, section on password change required handling."""
+    service = request.getfixturevalue("service" if request.param == "basic" else "with_sessions")
+    service.must_change.add("admin")
+    service.session_tells = request.param == "a session that tells"
+    return service
+
+
+def test_a_password_that_must_be_changed_is_no_refusal_and_is_named(demanding):
+    with pytest.raises(PasswordChangeRequired, match="saw HTTP 403, its password must be changed first; the login is"):
+        bmc(demanding).state()
+    assert bmc(demanding).login_refused("admin", "factory-pw") is False
+    assert bmc(demanding).login_refused("admin", "hunter2") is True
+
+
+def test_a_required_change_is_made_by_the_account_itself_and_proven(demanding):
+    b = bmc(demanding)
+    assert b.change_required_password("the-sites-own") is True
+    assert [path for path, _ in demanding.writes] == ["AccountService/Accounts/1"]
+    assert b.state()["power"] == "Off"
+    assert b.login_refused("admin", "factory-pw")
+    assert b.change_required_password("another") is False
+    assert demanding.passwords == {"admin": "the-sites-own"}
+    assert demanding.sessions == {}
+
+
+def test_no_change_is_made_where_none_is_required(service):
+    assert bmc(service).change_required_password("the-sites-own") is False
+    assert service.writes == []
+
+
+@pytest.mark.parametrize("tells", [None, (), ("http://elsewhere/Accounts/1",), ("/etc/passwd",), (7,)])
+def test_without_the_accounts_address_nothing_is_written(demanding, tells):
+    demanding.tells = tells
+    with pytest.raises(BadAnswer, match="no address in it; change the password on the BMC's own page"):
+        bmc(demanding).change_required_password("the-sites-own")
+    assert demanding.writes == []
+
+
+def test_the_password_of_another_account_is_not_changed(demanding):
+    demanding.resources["AccountService/Accounts/1"]["UserName"] = "somebody"
+    with pytest.raises(BadAnswer, match="expected the account of admin, saw that of somebody"):
+        bmc(demanding).change_required_password("the-sites-own")
+    assert demanding.writes == []
+
+
+def test_a_change_that_is_not_kept_is_refused_and_shows_no_password(demanding, monkeypatch):
+    monkeypatch.setattr(demanding, "do_PATCH", lambda self: (self.body(), self.reply(204)))
+    with pytest.raises(WriteRefused, match="check the BMC's password rules") as refused:
+        bmc(demanding).change_required_password("the-sites-own")
+    assert "the-sites-own" not in str(refused.value)
 
 
 def test_accounts_are_managed_over_sessions(with_sessions):
