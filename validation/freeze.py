@@ -41,7 +41,7 @@ from validation.evidence.store import Contents, IntegrityError, Statement, Store
 from validation.evidence.strict import Refused
 from validation.evidence.trust import Trust, trust_of
 from validation.limits import limit_digest
-from validation.register import Item, Register
+from validation.register import Item, Register, of_platform
 
 FREEZE = "urn:bringup:freeze:v1"
 SECOND = "urn:bringup:freeze-second:v1"
@@ -50,6 +50,7 @@ SIGNERS = 2
 INPUT = "freeze"
 PROGRAM = "program."
 STEPS = "validation/steps.yaml"
+PLATFORM = "validation/platform_steps.yaml"
 TABLES = (
     STEPS,
     "validation/forms.yaml",
@@ -104,7 +105,7 @@ class Frozen:
     @functools.cached_property
     def inputs(self) -> Mapping[str, str]:
         """The hashes that a record may rest on, by the names that its inputs have."""
-        items = {f"{PROGRAM}{STEPS}#{item}": digest for item, digest in self.parts["items"].items()}
+        items = {f"{PROGRAM}{file_of(item)}#{item}": digest for item, digest in self.parts["items"].items()}
         return items | {f"{PROGRAM}{name}": digest for name, digest in self.parts["checks"].items()}
 
 
@@ -177,9 +178,14 @@ def inputs_of(file: str, item: Item, register: Register, freeze: str) -> dict[st
     """The inputs of a record that a check file makes for an item under a freeze ('': none is in force)."""
     made = {
         f"{PROGRAM}{file}": program.part_of(file).sha256,
-        f"{PROGRAM}{STEPS}#{item.id}": item_digest(register, item),
+        f"{PROGRAM}{file_of(item.id)}#{item.id}": item_digest(register, item),
     }
     return made | ({INPUT: freeze} if freeze else {})
+
+
+def file_of(item: str) -> str:
+    """The file of the register that has an item."""
+    return PLATFORM if of_platform(item) else STEPS
 
 
 def item_digest(register: Register, item: Item) -> str:
@@ -206,7 +212,7 @@ def frozen_today(plan: Plan, register: Register, devices: Mapping[str, str] | No
         site.name,
         {
             "accepted": _accepted(site),
-            "tables": {name: program.sha256_of_file(name) for name in TABLES},
+            "tables": {name: program.sha256_of_file(name) for name in tables_of(register)},
             "items": {item.id: item_digest(register, item) for item in register.items.values()},
             "limits": limits_today(site),
             "catalogue": _catalogue(site),
@@ -217,6 +223,11 @@ def frozen_today(plan: Plan, register: Register, devices: Mapping[str, str] | No
         {name: tuple(sorted(part.files)) for name, part in checks.items()},
         dataclasses.asdict(program.program_state()),
     )
+
+
+def tables_of(register: Register) -> tuple[str, ...]:
+    """The tables that a freeze holds: those of the platform only where the register has it."""
+    return (*TABLES, PLATFORM) if any(map(of_platform, register.steps)) else TABLES
 
 
 def limits_today(site: Site) -> dict[str, str]:

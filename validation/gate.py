@@ -7,7 +7,7 @@ cannot be trusted.
 import json
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ from validation.gate_report import as_json as verdict_json
 from validation.host_keys import pinned_host_keys
 from validation.junit import junit_of
 from validation.program import checks_of_items, part_of
-from validation.register import load_register
+from validation.register import Register, register_for
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import Verdict, judge
 from validation.waive import Waiver, counted, waivers_of
@@ -109,27 +109,30 @@ def run(
     if why:
         notices = (*notices, f"this verdict is not signed, so a change of its file would not be noticed: {why}")
     verdict = replace(verdict, notices=notices)
-    data = verdict_json(verdict, load_register())
-    html, story = _rendered(verdict, training_story(verdict, contents, trust_of(site, contents)))
+    register = register_for(site)
+    data = verdict_json(verdict, register)
+    html, story = _rendered(verdict, register, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
     seal.write(page, site.name, signer, _write(page, html, data))
     if as_json:
         print(json.dumps(data, indent=2))
     else:
-        print_verdict(verdict, load_register(), console, page=page)
+        print_verdict(verdict, register, console, page=page)
     return verdict.exit_code
 
 
-def _rendered(verdict: Verdict, story: Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any] | None]:
+def _rendered(
+    verdict: Verdict, register: Register, story: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any] | None]:
     """The page, and the story that it shows: a collector may have signed anything as one."""
     try:
-        return render_page(verdict, load_register(), story), story
+        return render_page(verdict, register, story), story
     except NO_STORY as error:
         if story is None:
             raise
         why = one_line(f"the story of the training run cannot be shown ({type(error).__name__}: {error})")
-        return render_page(replace(verdict, notices=(*verdict.notices, why)), load_register()), None
+        return render_page(replace(verdict, notices=(*verdict.notices, why)), register), None
 
 
 def _sealer(site: Site) -> tuple[CryptoSigner | None, str]:
@@ -218,8 +221,9 @@ def _judged(
     devices = _read_devices(site, evidence)
     plan = devices.plan
     today, why = (None, "") if rehearsal else _today(devices)
+    register = register_for(site)
     verdict = judge(
-        load_register(),
+        register,
         plan,
         contents,
         waivers,
@@ -228,7 +232,7 @@ def _judged(
         asset_ids=devices.asset_ids,
         today=today,
         host_keys=devices.host_keys,
-        checked=checks_of_items(),
+        checked=_checked(site, register),
         from_raw=devices.raw,
     )
     if why:
@@ -252,10 +256,19 @@ def _read_devices(site: Site, evidence: Path) -> _Devices:
     return _Devices(plan, asset_aliases(assets, plan.gpus), pinned_host_keys(plan), Reader(plan, evidence, assets))
 
 
+def _checked(site: Site, register: Register) -> Mapping[str, Sequence[str]]:
+    """The items that a check can prove on this site. On one with Kubernetes no check of Slurm or of nodes runs yet."""
+    known = checks_of_items()
+    if site.scheduler.kind != "kubernetes":
+        return known
+    items = register.items
+    return {name: only for name, only in known.items() if name in items and register.on_kubernetes(items[name])}
+
+
 def _today(read: _Devices) -> tuple[Frozen | None, str]:
     """What the work tree has of what a freeze fixes, or why that cannot be said."""
     try:
-        return frozen_today(read.plan, load_register(), digests_of(read.asset_ids, read.host_keys)), ""
+        return frozen_today(read.plan, register_for(read.plan.site), digests_of(read.asset_ids, read.host_keys)), ""
     except FreezeError as error:
         return None, str(error)
 
@@ -279,7 +292,7 @@ def approved(site: Site, folder: Path, now: datetime) -> Approved:
     contents, waivers = read(site, folder / "evidence")
     devices = _read_devices(site, folder / "evidence")
     return verdicts.approved(
-        load_register(),
+        register_for(site),
         devices.plan,
         contents,
         waivers,
@@ -293,7 +306,7 @@ def approved(site: Site, folder: Path, now: datetime) -> Approved:
 def counted_waivers(site: Site, out: Path | None, now: datetime, *, rehearsal: bool = False) -> list[Waiver]:
     """The waivers of a site that are valid now and signed by a key that counts. IntegrityError as in judge_site."""
     contents, waivers = read(site, var_dir(site.name, out) / "evidence")
-    return counted(waivers, load_register(), trust_of(site, contents), now, rehearsal=rehearsal)[0]
+    return counted(waivers, register_for(site), trust_of(site, contents), now, rehearsal=rehearsal)[0]
 
 
 def _write(page: Path, html: str, data: Mapping[str, Any]) -> dict[str, str]:

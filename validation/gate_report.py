@@ -14,7 +14,7 @@ from rich.text import Text
 from network.drivers.errors import printable
 from validation import training_picture
 from validation.next_steps import todo, who_and_what
-from validation.register import Register
+from validation.register import Register, of_platform
 from validation.verdict import WORST_FIRST, ItemVerdict, Status, Verdict
 
 SCHEMA_VERSION = 1
@@ -63,14 +63,24 @@ def print_verdict(verdict: Verdict, register: Register, console: Console, *, pag
     for one in todo(verdict, register):
         line = f"{one.who}: {one.what} ({_few(one.items)})"
         console.print(f"  > {line}", markup=False, highlight=False)
-    if verdict.no_check:
-        lacking = missing(verdict)
+    if (lacking := missing(verdict))["no_check"]:
         split = f"missing: {len(lacking['no_check'])} have no check yet, {len(lacking['evidence'])} lack only their evidence"
         console.print(f"{split} (the page lists both)", markup=False, highlight=False)
-    counts = ", ".join(f"{verdict.counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in verdict.counts)
-    console.print(f"{headline}: {counts}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
+    if verdict.platform:
+        lacking = missing(verdict, platform=True)
+        apart = f" ({len(lacking['no_check'])} of the missing have no check yet)" if lacking["no_check"] else ""
+        line = f"Kubernetes platform, {sum(verdict.platform.values())} items apart: {said(verdict.platform)}{apart}"
+        console.print(line, style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"{headline}: {said(verdict.counts)}", style=_word_style(verdict), markup=False, highlight=False, soft_wrap=True
+    )
     if page is not None:
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def said(counts: Mapping[Status, int]) -> str:
+    """Counts in words, the worst first."""
+    return ", ".join(f"{counts[s]} {LOOK[s][2]}" for s in WORST_FIRST if s in counts)
 
 
 def _few(items: Sequence[str]) -> str:
@@ -91,20 +101,23 @@ def _word_style(verdict: Verdict) -> str:
 
 
 def _groups_table(verdict: Verdict, register: Register) -> Table:
-    columns = [status for status in WORST_FIRST if status in verdict.counts]
+    columns = [status for status in WORST_FIRST if status in verdict.counts or status in verdict.platform]
     legend = "   ".join(f"{LOOK[status][0]} {LOOK[status][2]}" for status in columns)
     table = Table(box=None, pad_edge=False, header_style="bold", caption=legend, caption_justify="left")
     table.add_column("group", no_wrap=True)
     for status in columns:
         table.add_column(LOOK[status][0], justify="right", style=LOOK[status][1])
     table.add_column("")
-    for group in register.groups.values():
-        items = [item for item in verdict.items if item.group == group.id]
+    rows = [
+        (f"{group.id} {group.name}", [i for i in verdict.items if i.group == group.id and not of_platform(i.item)])
+        for group in register.groups.values()
+    ]
+    if verdict.platform:
+        rows.append(("Kubernetes platform (P-)", [item for item in verdict.items if of_platform(item.item)]))
+    for name, items in rows:
         counts = [sum(item.status == status for item in items) for status in columns]
         premature = any(item.premature for item in items)
-        table.add_row(
-            f"{group.id} {group.name}", *(str(n) if n else "" for n in counts), "premature" if premature else ""
-        )
+        table.add_row(name, *(str(n) if n else "" for n in counts), "premature" if premature else "")
     return table
 
 
@@ -127,7 +140,7 @@ def _print_open(verdict: Verdict, console: Console) -> None:
 
 
 def _print_not_exercised(verdict: Verdict, console: Console) -> None:
-    console.print(f"not exercised by the lab ({verdict.counts.get('not_exercised', 0)} items):", style="bold")
+    console.print(f"not exercised by the lab ({sum(map(len, not_exercised(verdict).values()))} items):", style="bold")
     for reason, items in not_exercised(verdict).items():
         console.print(f"  · {reason}: {' '.join(items)}", style="dim", markup=False, highlight=False)
 
@@ -154,6 +167,7 @@ def as_json(verdict: Verdict, register: Register) -> dict[str, Any]:
         "plan_hash": verdict.plan_hash,
         "judged": verdict.judged.isoformat(),
         "counts": dict(verdict.counts),
+        **({"platform": _platform_json(verdict)} if verdict.platform else {}),
         "reasons": list(verdict.reasons),
         "notices": list(verdict.notices),
         "errors": [finding.as_dict() for finding in verdict.errors],
@@ -168,9 +182,18 @@ def as_json(verdict: Verdict, register: Register) -> dict[str, Any]:
     }
 
 
-def missing(verdict: Verdict) -> dict[str, list[str]]:
-    """Ids of the missing items: those that no check can prove yet, and those that lack only their evidence."""
-    found = [item.item for item in verdict.items if item.status == "missing"]
+def _platform_json(verdict: Verdict) -> dict[str, Any]:
+    """The platform's items, counted apart; each of them stands in ``items`` too."""
+    names = [item.item for item in verdict.items if of_platform(item.item)]
+    return {"counts": dict(verdict.platform), "items": names, "missing": missing(verdict, platform=True)}
+
+
+def missing(verdict: Verdict, *, platform: bool = False) -> dict[str, list[str]]:
+    """Ids of the missing items: those that no check can prove yet, and those that lack only their evidence.
+
+    ``platform``: of the platform's items, which are counted apart.
+    """
+    found = [i.item for i in verdict.items if i.status == "missing" and of_platform(i.item) == platform]
     without = set(verdict.no_check)
     return {"no_check": [i for i in found if i in without], "evidence": [i for i in found if i not in without]}
 
@@ -222,9 +245,10 @@ def render_page(verdict: Verdict, register: Register, story: Mapping[str, Any] |
         open_items=[item for status in OPEN_FIRST for item in verdict.items if item.status == status],
         groups=register.groups,
         look=LOOK,
-        order=[status for status in WORST_FIRST if status in verdict.counts],
+        order=[status for status in WORST_FIRST if status in verdict.counts or status in verdict.platform],
+        platform_missing=missing(verdict, platform=True),
         not_exercised=not_exercised(verdict),
-        missing=missing(verdict) if verdict.no_check else None,
+        missing=lacking if (lacking := missing(verdict))["no_check"] else None,
         todo=todo(verdict, register),
         who={item.item: acts[0] for item in verdict.items if (acts := who_and_what(item, register, verdict))},
         shown_todo=SHOWN_TODO,

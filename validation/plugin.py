@@ -48,7 +48,7 @@ from validation.limits import LimitsRead, limit_inputs
 from validation.order import DEVICE_KINDS
 from validation.program import relative
 from validation.progress import Waiting
-from validation.register import Register, load_register
+from validation.register import WITHOUT_NODES, Register, load_register, of_platform, register_for
 from validation.supported_gpus import why_not_tested
 
 __all__ = [
@@ -79,8 +79,6 @@ CANNOT_RECORD = 2
 KEY = pytest.StashKey["Session"]()
 EARLIER_HANDLER = pytest.StashKey[Any]()
 WAITING = pytest.StashKey[Waiting]()
-PLANNED_KINDS = ("computed", "generated")
-PLANNED_FOLDERS = ("capacity", "inventory")
 
 
 class Session:
@@ -98,7 +96,7 @@ class Session:
         self.limits = LimitsRead(site.limits)
         self.read_by_fixture: dict[str, set[str]] = {}
         self.plan = replace(self.built, site=site.model_copy(update={"limits": self.limits}))
-        self.register: Register = load_register()
+        self.register: Register = register_for(site)
         self.frozen = datetime.now(UTC)
         recorder = recorder_of(site) if signer is not None else None
         self.store = open_store(site, out / "evidence", plan=self.plan.hash, recorder=recorder)
@@ -279,9 +277,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if made is None:
         return
     session = metafunc.config.stash[KEY]
-    item = session.register.items[made.item]
-    reason = session.register.not_applicable(item, session.site)
-    subjects = [] if reason else session.register.subjects(item, session.plan)
+    register = session.register
+    if of_platform(made.item) and made.item not in register.items:
+        register = load_register(platform=True)  # to say why it does not apply
+    item = register.items[made.item]
+    reason = register.not_applicable(item, session.site)
+    subjects = [] if reason else register.subjects(item, session.plan)
     if made.only:
         able = {name for selector in made.only for name in session.register.select(selector, session.plan)}
         subjects = [name for name in subjects if name in able]
@@ -308,8 +309,7 @@ def is_planned(register: Register, test: pytest.Item) -> bool:
     made = check_of(test.obj)
     if made is None or "facts" in inspect.signature(test.obj).parameters:
         return False
-    item = register.items[made.item]
-    return item.kind in PLANNED_KINDS and register.steps[item.step].folder in PLANNED_FOLDERS
+    return made.item in register.items and register.planned(register.items[made.item])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -420,7 +420,7 @@ def _record(session: Session, made: Check, subject: str, outcome: Outcome, start
     which = {}
     if kind in DEVICE_KINDS:
         which = device_identity.configuration_of(devices_of(touched, subject, session.planned), session.devices)
-    if kind in PLANNED_KINDS:  # the plan read its limits before
+    if kind in WITHOUT_NODES[0]:  # the plan read its limits before
         inputs["site.limits"] = session.plan.hashes["site.limits"]
     return Record(
         step=step,

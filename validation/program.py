@@ -25,7 +25,7 @@ from inventory.paths import repo_root
 PACKAGES = ("inventory", "network", "capacity", "validation", "infra")
 """What is shipped (pyproject.toml)."""
 CODE = (*PACKAGES, "playbooks")
-APART = frozenset({"validation/steps.yaml"})
+APART = frozenset({"validation/steps.yaml", "validation/platform_steps.yaml"})
 """Data files that are hashed entry by entry elsewhere, so that one changed entry makes one item stale."""
 GIT_TIMEOUT_S = 20
 """A choice of ours: `git status` of this checkout takes well under a second."""

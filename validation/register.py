@@ -1,11 +1,12 @@
 """The step register: what has to be proven, for which assets, by which kind of evidence (``steps.yaml``).
 
-    register = load_register()
+    register = load_register()                      # the 195 steps, of every site
+    register = register_for(site)                   # and the platform's, on a site with Kubernetes (``platform_steps.yaml``)
     register.items["S034.measured"]                 # one evidence item: a step and a kind
     register.subjects(item, plan)                   # the assets that need evidence for it
     register.not_applicable(item, site)             # why it does not apply to a site, or None
 
-Pure: reads only ``steps.yaml``, once. The groups of steps are those of inventory/groups.yaml.
+Pure: reads only these two files, once. The groups of steps are those of inventory/groups.yaml.
 """
 
 import functools
@@ -27,6 +28,11 @@ from inventory.yaml_data import read_data
 from validation.evidence.record import KINDS, Kind
 
 STEPS_FILE = Path(__file__).parent / "steps.yaml"
+PLATFORM_FILE = STEPS_FILE.with_name("platform_steps.yaml")
+PLATFORM = "P-"
+"""How ids of the platform's steps begin. They are counted apart from those of ``steps.yaml``."""
+WITHOUT_NODES = (("computed", "generated"), ("capacity", "inventory"))
+"""Kinds of items, and folders of their steps, that the plan alone answers."""
 ANY = "any"
 MUST = ("at least", "at most", "below", "equal")
 SAFETY_ROLE = "safety-officer"
@@ -196,7 +202,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Register:
-    """All of ``steps.yaml``, checked."""
+    """All of ``steps.yaml``, checked; with all of ``platform_steps.yaml`` on a site that has Kubernetes."""
 
     steps: Mapping[str, Step]
     items: Mapping[str, Item]
@@ -206,6 +212,15 @@ class Register:
     roles: Mapping[str, str]
     phases: Mapping[str, str]
     fewer_channels: tuple[FewerChannels, ...] = ()
+
+    def planned(self, item: Item) -> bool:
+        """Whether the plan alone answers an item, without facts from devices."""
+        kinds, folders = WITHOUT_NODES
+        return item.kind in kinds and self.steps[item.step].folder in folders
+
+    def on_kubernetes(self, item: Item) -> bool:
+        """Whether a check of the item can run on a site with Kubernetes: those of its platform, and what the plan answers."""
+        return of_platform(item.id) or self.planned(item)
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
@@ -380,10 +395,25 @@ def _judged(data: Mapping[str, Any], step: str, item: str) -> Judged:
     return Judged(_listed(data["value"]), data["must"], sources, constants)
 
 
+def of_platform(step_or_item: str) -> bool:
+    """Whether a step or item is one of the platform's."""
+    return step_or_item.startswith(PLATFORM)
+
+
 @functools.cache
-def load_register() -> Register:
-    """The shipped register."""
-    return parse_register(read_data(STEPS_FILE))
+def load_register(*, platform: bool = False) -> Register:
+    """The shipped register; with the platform's steps after the others where these apply."""
+    data = read_data(STEPS_FILE)
+    if platform:
+        more = read_data(PLATFORM_FILE)
+        data = {**data, **{key: {**data[key], **more[key]} for key in ("applies", "phases")}}
+        data["steps"] = [*data["steps"], *more["steps"]]
+    return parse_register(data)
+
+
+def register_for(site: Site) -> Register:
+    """The shipped register of a site."""
+    return load_register(platform=site.scheduler.kind == "kubernetes")
 
 
 def exercised_items() -> frozenset[str]:

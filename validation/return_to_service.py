@@ -15,7 +15,7 @@ from validation.evidence.store import Contents
 from validation.runners.slurm import Drain
 from validation.verdict import Verdict
 
-HELD = re.compile(r"\bS[0-9]{3}\.[a-z]{1,12}\b")
+HELD = re.compile(r"\b(?:S[0-9]{3}|P-[0-9]{2})\.[a-z]{1,12}\b")
 COUNTS = ("pass", "partial")
 
 

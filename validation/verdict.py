@@ -32,7 +32,7 @@ from validation.forms import EMPTY, began, contradictions, faults, off_plan, row
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
-from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural
+from validation.register import FewerChannels, Floor, Item, PlanView, Register, natural, of_platform
 from validation.waive import (
     ALL_SUBJECTS,
     APPROVER_ROLE,
@@ -141,6 +141,9 @@ class Verdict:
     notices: tuple[str, ...] = ()
     errors: tuple[Finding, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
+    """Of the items of the 195 steps; those of the platform stand apart."""
+    platform: Mapping[Status, int] = field(default_factory=dict)
+    """The same of the platform's items; empty on a site without Kubernetes."""
     fewer_channels: tuple[tuple[FewerChannels, tuple[str, ...]], ...] = ()
     """Devices of the plan that cannot show three channels, by what the register says of them."""
     no_check: tuple[str, ...] = ()
@@ -211,7 +214,6 @@ def judge(
             "head.json is signed by no key that the site file pins for the role recorder: a cut tail of the log could not "
             "be noticed. Fix: add the recorder's fingerprint to attest.roles.recorder.keys",
         )
-    counts = Counter(item.status for item in items)
     return Verdict(
         site=plan.site.name,
         rehearsal=rehearsal,
@@ -224,13 +226,19 @@ def judge(
         reasons=tuple(reasons),
         notices=tuple(notices),
         errors=tuple(errors),
-        counts={status: counts[status] for status in WORST_FIRST if counts[status]},
+        counts=_by_status(one for one in items if not of_platform(one.item)),
+        platform=_by_status(one for one in items if of_platform(one.item)),
         fewer_channels=tuple(
             (one, tuple(bench.selected[one.select])) for one in register.fewer_channels if bench.selected[one.select]
         ),
         no_check=tuple(i.item for i in items if i.status == "missing" and not _can_ask(bench, i)),
         needs=_needs(bench, items, decided, today),
     )
+
+
+def _by_status(items: Iterable[ItemVerdict]) -> dict[Status, int]:
+    counts = Counter(item.status for item in items)
+    return {status: counts[status] for status in WORST_FIRST if counts[status]}
 
 
 def _needs(bench: "_Bench", items: Sequence[ItemVerdict], decided: "_Decided", today: Frozen | None) -> Needs:
@@ -1146,7 +1154,9 @@ def _gate_item(judged: Mapping[str, ItemVerdict], errors: Sequence[Finding]) -> 
     own = judged[GATE_ITEM]
     open_items = [i.item for i in judged.values() if i.step != own.step and i.status not in CLOSED]
     if open_items or errors:
-        detail = f"{len(open_items)} items of S001-S194 are open, {len(errors)} plan errors"
+        apart = sum(map(of_platform, open_items))
+        also = f"{apart} of the platform, " if any(map(of_platform, judged)) else ""
+        detail = f"{len(open_items) - apart} items of S001-S194 are open, {also}{len(errors)} plan errors"
         return replace(own, status="missing", detail=f"no go-live report: {detail}", subjects=())
     return replace(own, status="pass", detail="every step before it is closed", subjects=())
 

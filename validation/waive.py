@@ -43,7 +43,7 @@ SIGNERS_OF_REPORT = 2
 SIGNERS_OF_FAILED = 2
 """Approvers, each with a waiver of their own or a signature on one, that a failed item needs at go-live."""
 
-_ITEM = re.compile(r"S\d{3}\.[a-z]+")
+_ITEM = re.compile(r"(S\d{3}|P-\d{2})\.[a-z]+")
 _FINDING = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 
 

@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+import re
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -210,10 +211,10 @@ def run_attest(arguments: argparse.Namespace) -> int:
     from inventory.delivered.assets import asset_aliases, load_assets
     from inventory.paths import var_dir
     from validation import attest, gate
-    from validation.register import load_register
+    from validation.register import register_for
 
     plan = planned(arguments.site)
-    register = load_register()
+    register = register_for(plan.site)
     if arguments.template:
         item = register.items.get(arguments.template)
         subjects = register.subjects(item, plan) if item else []
@@ -244,13 +245,13 @@ def run_waive(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
-    from validation.register import load_register
+    from validation.register import register_for
     from validation.waive import APPROVER_ROLE, Waiver, WaiverError, asked_of, refused, waive
 
     report, content = report_of(arguments)
     plan = planned(arguments.site)
-    register = load_register()
-    if arguments.item[:1] == "S" and arguments.item[1:2].isdigit() and arguments.item not in register.items:
+    register = register_for(plan.site)
+    if re.match(r"S\d|P-\d", arguments.item) and arguments.item not in register.items:
         raise WaiverError(f"the register has no item {arguments.item}")
     folder = var_dir(plan.site.name, arguments.out) / "evidence"
     store = open_store(plan.site, folder, plan=plan.hash, recorder=recorder_of(plan.site))
@@ -323,10 +324,6 @@ def run_gate(arguments: argparse.Namespace) -> int:
         raise
     if arguments.verify:
         return gate.verify(site, arguments.verify)
-    if site.scheduler.not_built:
-        folder = var_dir(site.name, arguments.out)
-        gate.not_judged(folder, site.name, site.scheduler.not_built, rehearsal=arguments.rehearsal)
-        raise UsageError(site.scheduler.not_built)
     return gate.run(
         site, rehearsal=arguments.rehearsal, as_json=arguments.json, out=arguments.out, anchor=arguments.anchor
     )

@@ -29,12 +29,12 @@ def run_freeze(arguments: argparse.Namespace) -> int:
     from validation.evidence.keys import signer_from
     from validation.evidence.trust import open_store, recorder_of
     from validation.freeze import frozen_today, seen, sign
-    from validation.register import load_register
+    from validation.register import register_for
 
     if bool(arguments.name) != bool(arguments.key):
         raise UsageError("signing needs both --as NAME and --key REFERENCE; leave both out to see what would be frozen")
     plan = planned(arguments.site)
-    now = frozen_today(plan, load_register())
+    now = frozen_today(plan, register_for(plan.site))
     recorder = recorder_of(plan.site) if arguments.key else None
     store = open_store(
         plan.site, var_dir(plan.site.name, arguments.out) / "evidence", plan=plan.hash, recorder=recorder

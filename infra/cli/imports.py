@@ -342,9 +342,9 @@ def _assembly(plan: "Plan", data: bytes, arguments: argparse.Namespace) -> "Impo
 
     from inventory.delivered.assets import load_assets
     from inventory.imports.delivery import assembly, manifest
-    from validation.register import load_register
+    from validation.register import register_for
 
-    register = load_register()
+    register = register_for(plan.site)
     steps = {
         item.step: assembly.Step(item.form, register.subjects(item, plan), register.not_applicable(item, plan.site))
         for name in ASSEMBLY_STEPS

@@ -1,6 +1,7 @@
 """What a site of Kubernetes can do today, and that everything else refuses it by name."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_ansible_and_the_checks_refuse_it(site: Site) -> None:
 
 @pytest.mark.usefixtures("plans_kept")
 @pytest.mark.parametrize(
-    "verb", [["gate", "--site"], ["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]]
+    "verb", [["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]]
 )
 def test_a_verb_that_is_not_built_for_it_says_so(
     verb: list[str],
@@ -71,3 +72,13 @@ def test_a_verb_that_is_not_built_for_it_says_so(
     monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
     assert main([*verb, str(site_file)]) == 2
     assert NOT_BUILT in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("plans_kept")
+def test_the_gate_judges_it_and_names_the_platforms_items(
+    site_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", "--site", str(site_file), "--json", "--out", str(tmp_path / "out")]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert set(data["platform"]["counts"]) == {"missing"}
+    assert "P-01.measured" in {item["id"] for item in data["items"]}

@@ -124,7 +124,7 @@ def went(
         whole_site.with_ansible(patch, made)
         whole_site.with_a_client(patch, folder / "bin")
         for module in (gate, plugin):
-            patch.setattr(module, "load_register", lambda: cut)
+            patch.setattr(module, "register_for", lambda site: cut)
         patch.setattr(plugin, "load_site", lambda name: site)
         out = folder / "out"
         store = plugin.Session(site, out, signer).store

@@ -330,7 +330,7 @@ def cut(register: Register, monkeypatch: pytest.MonkeyPatch) -> Register:
     }
     made = dataclasses.replace(register, items={**items, GATE_ITEM: register.items[GATE_ITEM]})
     for module in (gate, plugin):
-        monkeypatch.setattr(module, "load_register", lambda: made)
+        monkeypatch.setattr(module, "register_for", lambda site: made)
     return made
 
 

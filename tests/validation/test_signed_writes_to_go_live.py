@@ -84,7 +84,7 @@ def record(
     items = {SERVERS: asked, ITEM: register.items[ITEM], GATE_ITEM: cut.items[GATE_ITEM]}
     made = dataclasses.replace(cut, items=items)
     for module in (gate, plugin):
-        monkeypatch.setattr(module, "load_register", lambda: made)
+        monkeypatch.setattr(module, "register_for", lambda site: made)
     monkeypatch.setattr(test_storage, "_copies", lambda plan, facts: 1)
     out = tmp_path / "out"
     collected(site, out, signer, made, approvers, [SERVERS])

@@ -35,7 +35,7 @@ _TEXTS = ("tool", "tool_version", "command", "unit", "limit_source", "host", "de
 _ALWAYS = ("device", "channel", "text", "serial")
 _OPTIONAL = ("observer", "enrolled", "message", "signature")
 """Fields of an identity that stand in a statement only where they say something."""
-_STEP = re.compile(r"S\d{3}")
+_STEP = re.compile(r"S\d{3}|P-\d{2}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TEST_LISTS: Mapping[str, str] = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
 
