@@ -59,9 +59,7 @@ def test_ansible_and_the_checks_refuse_it(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("plans_kept")
-@pytest.mark.parametrize(
-    "verb", [["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]]
-)
+@pytest.mark.parametrize("verb", [["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]])
 def test_a_verb_that_is_not_built_for_it_says_so(
     verb: list[str],
     site_file: Path,

@@ -1,0 +1,196 @@
+"""Controllers beside Kubernetes' own: Kueue, JobSet, and kwok's simulated nodes, built from Go modules into the cache.
+
+    python -m infra.toolchain.controllers            build what is missing, after saying how long it takes
+    python -m infra.toolchain.controllers --check    change nothing; exit status 0 when all are there, 1 when one is not
+
+In: $GOPROXY; kubectl of infra.toolchain.control_plane, which renders the manifests. Out: a folder in the cache with `bin/NAME` and
+`manifests/NAME.yaml`. A module is pinned here by version and hash, and all that it requires by its own go.sum. So its manifests are
+pinned as well: they are files of the module, and kubectl is of one version.
+"""
+
+import hashlib
+import json
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.toolchain import control_plane
+from infra.toolchain.control_plane import GO_VERSION, NICE
+from infra.toolchain.golang import build_environment, ensure_go
+from infra.toolchain.paths import ToolchainError, cache_dir
+from infra.toolchain.pulumi_cli import Progress, build_counting, locked, run
+
+CPU_MINUTES = 12
+"""Measured: kueue 371, jobset 179, kwok 130 s of processor time from empty caches (2 cores, Go 1.26.8)."""
+DISK_GB = 4
+"""Measured: modules and compiled packages while it builds; 0.2 GB stay."""
+MEMORY_GB = 2
+"""Measured: Kueue's linker, 1.6 GB."""
+BUILD_LIMIT_S = 3 * 3600.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """One controller. `package` is what is built; `manifests` the folders of its module that kustomize renders, in this order."""
+
+    name: str
+    module: str
+    version: str
+    hash: str
+    package: str
+    manifests: tuple[str, ...]
+
+    @property
+    def pinned(self) -> str:
+        return f"{self.module}@{self.version}"
+
+
+PROGRAMS = (
+    Program(
+        "kwok",
+        "sigs.k8s.io/kwok",
+        "v0.8.0",
+        "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
+        "./cmd/kwok",
+        (
+            "kustomize/crd",
+            "kustomize/stage/node/fast",
+            "kustomize/stage/node/heartbeat-with-lease",
+            "kustomize/stage/pod/general",
+        ),
+    ),
+    Program(
+        "kueue",
+        "sigs.k8s.io/kueue",
+        "v0.15.0",
+        "h1:9Khzc2ne6/eWuZx5o+R4KlVBzh3kZkTIMzpPC2e8Spg=",
+        "./cmd/kueue",
+        ("config/default",),
+    ),
+    Program(
+        "jobset",
+        "sigs.k8s.io/jobset",
+        "v0.11.0",
+        "h1:1r2uTNQmylnqG/WCSSDADgNkHryvyUaCNCOgvSPWpN8=",
+        ".",
+        ("config/default",),
+    ),
+)
+"""Hashes: Sum of `go mod download -json`, which asks the public checksum database (https://sum.golang.org/lookup/MODULE@VERSION)."""
+
+
+def folder() -> Path:
+    """Where the build of today's pins is, or will be."""
+    digest = hashlib.sha256(repr(PROGRAMS).encode()).hexdigest()
+    return cache_dir() / f"controllers-{platform.machine()}-{digest[:12]}"
+
+
+def controllers() -> Path | None:
+    """The folder with `bin` and `manifests`; None before `make setup-controllers`."""
+    return folder() if folder().is_dir() else None
+
+
+def announcement() -> str:
+    """What a build costs, for the person who starts it."""
+    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in PROGRAMS)
+    return (
+        f"{names} will be built from Go modules into {folder()}: about {CPU_MINUTES} minutes of processor time and the download of "
+        f"0.4 GB, {DISK_GB} GB of disk while they build and 0.2 GB afterwards, {MEMORY_GB} GB of memory. A run that was stopped "
+        "goes on where it was."
+    )
+
+
+def ensure(progress: Progress) -> Path:
+    """Build unless all are there; the folder with `bin` and `manifests`."""
+    cache = cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / "controllers.lock"):
+        return controllers() or build(folder(), progress)
+
+
+def build(target: Path, progress: Progress) -> Path:
+    """Build all into `target`. The caches of modules and packages stay after a failure, and go after a success."""
+    kubernetes = control_plane.programs()
+    if kubernetes is None:
+        raise ToolchainError("kubectl of Kubernetes' build writes the manifests: run make setup-platform first")
+    cache = target.parent
+    work = cache / "build-controllers"
+    if (free := shutil.disk_usage(cache).free) < DISK_GB * 10**9 and not work.exists():
+        raise ToolchainError(
+            f"{cache}: {free / 1e9:.1f} GB are free, the build needs {DISK_GB} GB. Free some, or set BRINGUP_CACHE to a larger disk"
+        )
+    progress(f"getting Go {GO_VERSION}", 0.0)
+    go = str(ensure_go(cache, GO_VERSION))
+    env = build_environment(work)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="controllers-") as scratch:
+        made = Path(scratch) / "made"
+        for part in ("bin", "manifests"):
+            (made / part).mkdir(parents=True)
+        for one in PROGRAMS:
+            progress(f"downloading {one.pinned}", 0.0)
+            source = download(one, go, env, cache)
+            (made / "manifests" / f"{one.name}.yaml").write_text(render(one, source, kubernetes))
+            total = len(
+                run([go, "list", "-deps", one.package], cwd=source, env=env, limit_s=BUILD_LIMIT_S).splitlines()
+            )
+            command = ["nice", "-n", str(NICE), go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
+            build_counting(
+                [*command, "-o", str(made / "bin" / one.name), one.package], source, env, total, progress, BUILD_LIMIT_S
+            )
+        made.rename(target)
+    shutil.rmtree(work)
+    return target
+
+
+def download(one: Program, go: str, env: Mapping[str, str], cwd: Path) -> Path:
+    """The unpacked module. ToolchainError where it is not the pinned one."""
+    # -mod=readonly has no meaning outside a module, and `go mod download` refuses it
+    outside = {**env, "GOFLAGS": "-modcacherw"}
+    said = json.loads(run([go, "mod", "download", "-json", one.pinned], cwd=cwd, env=outside, limit_s=BUILD_LIMIT_S))
+    if said["Sum"] != one.hash:
+        raise ToolchainError(f"{one.pinned}: expected {one.hash}, got {said['Sum']}. Nothing of it was used")
+    return Path(said["Dir"])
+
+
+def render(one: Program, source: Path, kubernetes: Path) -> str:
+    """The manifests of a module as kustomize writes them."""
+    parts = [
+        run([str(kubernetes / "kubectl"), "kustomize", str(source / part)], limit_s=120.0) for part in one.manifests
+    ]
+    return "---\n".join(parts)
+
+
+def main(argv: list[str]) -> int:
+    if controllers() is not None:
+        if "--check" not in argv:
+            print(f"Kueue, JobSet and kwok are in {folder()}.")
+        return 0
+    if "--check" in argv:
+        return 1
+    print(announcement(), flush=True)
+    said: set[tuple[str, int]] = set()
+
+    def say(what: str, share: float) -> None:
+        step = (what, int(share * 4))
+        if step not in said:
+            said.add(step)
+            print(f"  {what} {share:.0%}" if share else f"  {what}", flush=True)
+
+    try:
+        print(f"  controllers: {ensure(say)}")
+    except ToolchainError as error:
+        print(f"controllers: {error}", file=sys.stderr)
+        print(
+            "Let GOPROXY be reached (https://go.dev/ref/mod#module-proxy); then run make setup-controllers again.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
