@@ -33,7 +33,7 @@ from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
 from network.infiniband.subnet import guid_book
 from network.infiniband.wire import FABRIC
-from validation import assembly, burn_in, gpu_faults, incast, infiniband, link_pairs, permutation, readings, sharp
+from validation import assembly, burn_in, gpu_faults, incast, infiniband, kube, link_pairs, permutation, readings, sharp
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -658,7 +658,26 @@ OF_TRAINING: Mapping[str, Told] = {
     "S188.measured": _recovery,
 }
 """By item about a training, what its recording tells."""
+
+
+def _kube(part: str, judge: Callable[[Mapping[str, Any], Plan], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:
+    """One part of what an API server said, judged as its check did."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        return Again(*judge({part: json.loads(raw)[part]}, plan))
+
+    return again
+
+
+def _kube_node(raw: bytes, subject: str, plan: Plan) -> Again:
+    return Again(*kube.node({"nodes": json.loads(raw)["nodes"]}, plan, subject))
+
+
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    "P-04.measured": _kube("trials", kube.admitted),
+    "P-05.measured": _kube("rights", kube.who_may),
+    "P-13.applied": _kube("objects", kube.objects),
+    "P-16.applied": _kube_node,
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,
     "S026.measured": _gpus(gpu_faults.installed),

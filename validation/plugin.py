@@ -232,7 +232,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("say which site to validate: pytest validation --site SITE (a name or a site.yaml)")
     try:
         site = load_site(name)
-        if not config.getoption("--planned") and (reason := why_not_tested(site)):
+        refused = not config.getoption("--planned") and site.scheduler.kind != "kubernetes"
+        if refused and (reason := why_not_tested(site)):
             raise pytest.UsageError(f"{reason}. The items of the plan alone: pytest validation --site SITE --planned")
         signer = None if config.getoption("--no-record") else _signer(site)
         out = var_dir(site.name, config.getoption("--out"))
@@ -294,10 +295,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --planned keep the checks of computed and generated items whose steps belong to capacity or inventory."""
-    if not config.getoption("--planned"):
+    """With --planned keep the checks of computed and generated items whose steps belong to capacity or inventory.
+
+    On a site with Kubernetes keep those and the platform's: no other check knows such a site yet.
+    """
+    session, planned = config.stash[KEY], config.getoption("--planned")
+    if not planned and session.site.scheduler.kind != "kubernetes":
         return
-    kept = [item for item in items if is_planned(config.stash[KEY].register, item)]
+    kept = [
+        item
+        for item in items
+        if is_planned(session.register, item)
+        or (not planned and (made := _check_of(item)) and of_platform(made[0].item))
+    ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 

@@ -478,3 +478,34 @@ def test_a_broken_log_ends_the_run_before_any_check(bench: Bench):
     result.stdout.fnmatch_lines(["*tail cut*"])
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*1 passed*")
+
+
+OF_SLURM = """
+@check("S160.applied", inputs=("site.scheduler",))
+def test_of_slurm(subject):
+    return Outcome(True, 1, "one")
+"""
+OF_THE_PLATFORM = """
+@check("P-05.measured", inputs=("site.scheduler",))
+def test_of_the_platform(subject):
+    return Outcome(True, 1, "one")
+"""
+
+
+def test_on_kubernetes_the_platforms_checks_run_and_those_of_the_plan(bench: Bench):
+    data = yaml.safe_load(bench.site.read_text())
+    data["scheduler"] = {"kind": "kubernetes", "accounts": [{"name": "research", "users": ["alice"]}]}
+    data["versions"]["kubernetes"] = "1.36.3"
+    bench.site.write_text(yaml.safe_dump(data, sort_keys=False))
+    result = bench.run(test_one=PASSES + OF_SLURM + OF_THE_PLATFORM)
+    assert result.ret == pytest.ExitCode.OK
+    assert set(bench.records()) == {("S001.computed", "lab"), ("P-05.measured", "lab")}
+    record = bench.records()["P-05.measured", "lab"]
+    assert "program.validation/platform_steps.yaml#P-05.measured" in record.inputs
+    result.assert_outcomes(passed=2, deselected=1)
+
+
+def test_elsewhere_a_check_of_the_platform_is_skipped_with_the_key_that_causes_it(bench: Bench):
+    result = bench.run("-rs", test_one=PASSES + OF_THE_PLATFORM)
+    assert set(bench.records()) == {("S001.computed", "lab")}
+    result.stdout.fnmatch_lines(["*not applicable: site key scheduler.kind is slurm, the step needs kubernetes*"])

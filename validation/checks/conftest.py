@@ -41,6 +41,7 @@ from validation.facts import (
     storage_acts,
     testinfra_facts,
 )
+from validation.facts import kube as kube_facts
 from validation.facts import permutation as permutation_act
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of, diagnosed
@@ -285,6 +286,23 @@ class Policy:
     over_limit_reason: str
     error: str = ""
     partitions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlatformSaid:
+    """What the API server of a site with Kubernetes said. `error` says why it said nothing."""
+
+    answers: Mapping[str, Any]
+    error: str = ""
+
+
+@pytest.fixture(scope="session")
+def platform_said(plan: Plan) -> PlatformSaid:
+    """What the API server says of objects, nodes and rights, and of pods that are tried."""
+    try:
+        return PlatformSaid(kube_facts.ask(plan, kube_facts.over_ssh(plan)))
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
 
 
 @pytest.fixture(scope="session")

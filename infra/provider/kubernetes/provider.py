@@ -14,10 +14,10 @@ from typing import Any
 from pulumi.provider.experimental import provider as sdk
 from pulumi.runtime.rpc import UNKNOWN
 
+from capacity.services.platform.compare import replaced, seen_as
 from infra.kube.access import ClusterError, connect
 from infra.provider.diff import differences
 from infra.provider.kubernetes.api import Api
-from infra.provider.kubernetes.compare import replaced, seen_as
 from infra.provider.kubernetes.rollout import obstacle, rollout
 from infra.provider.resource import RefusedError
 from infra.provider.server import PartialFailure

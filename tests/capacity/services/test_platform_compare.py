@@ -1,4 +1,4 @@
-from infra.provider.kubernetes.compare import replaced, seen_as
+from capacity.services.platform.compare import replaced, seen_as
 
 
 def test_only_what_was_wanted_is_seen() -> None:

@@ -1,0 +1,135 @@
+"""The program that calls an API server from a controller, against a server of TLS on loopback and a kubectl of the test's own."""
+
+import base64
+import http.server
+import json
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.kube import certificates
+from validation.facts import api_calls
+
+PROGRAM = Path(api_calls.__file__)
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """Answers with what it was asked; /api/v1/nodes with two nodes, /broken with no JSON, /denied with 403."""
+
+    def reply(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        status, said = 201 if self.command == "POST" else 200, json.dumps(self.told(body))
+        if self.path == "/denied":
+            status, said = 403, json.dumps({"message": "exceeded quota: gpus"})
+        if self.path == "/broken":
+            said = "no json"
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(said.encode())
+
+    def told(self, body: Any) -> Any:
+        if self.path == "/api/v1/nodes":
+            node = {"metadata": {"name": "gpu001", "managedFields": "x" * 1000}, "status": {"allocatable": {"a": "1"}}}
+            return {"items": [node]}
+        peer = self.connection.getpeercert()
+        names = {key: value for part in peer["subject"] for key, value in part}
+        return {"as": self.headers.get("Impersonate-User"), "body": body, "client": names["commonName"]}
+
+    do_GET = do_POST = reply
+
+    def log_message(self, *words: Any) -> None: ...
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A kubeconfig of a server that runs; kubectl on PATH prints it as JSON."""
+    authority = certificates.issue("ca")
+    serving = certificates.issue("api", authority=authority, addresses=["127.0.0.1"], usages=[certificates.SERVER])
+    client = certificates.issue("admin", ["system:masters"], authority, usages=[certificates.CLIENT])
+    for name, data in (("s.crt", serving.pem), ("s.key", serving.key_pem), ("ca.crt", authority.pem)):
+        (tmp_path / name).write_bytes(data)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "s.crt", tmp_path / "s.key")
+    tls.load_verify_locations(tmp_path / "ca.crt")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    told = {
+        "clusters": [
+            {
+                "cluster": {
+                    "server": f"https://127.0.0.1:{server.server_address[1]}",
+                    "certificate-authority-data": base64.b64encode(authority.pem).decode(),
+                }
+            }
+        ],
+        "users": [
+            {
+                "user": {
+                    "client-certificate-data": base64.b64encode(client.pem).decode(),
+                    "client-key-data": base64.b64encode(client.key_pem).decode(),
+                }
+            }
+        ],
+    }
+    (tmp_path / "told.json").write_text(json.dumps(told))
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(
+        f'#!/bin/sh\n[ "$2" = /there ] || {{ echo "stat $2: no such file" >&2; exit 1; }}\ncat {tmp_path}/told.json\n'
+    )
+    kubectl.chmod(0o755)
+    sudo = kubectl.with_name("sudo")  # for whoever is not root here
+    sudo.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{kubectl.parent}:/usr/bin:/bin")
+    yield "/there"
+    server.shutdown()
+    server.server_close()
+
+
+def run(*calls: dict[str, Any], kubeconfig: str, budget_s: float = 30.0) -> list[dict[str, Any]]:
+    request = json.dumps({"kubeconfig": kubeconfig, "budget_s": budget_s, "calls": list(calls)})
+    done = subprocess.run([sys.executable, PROGRAM, request], capture_output=True, text=True, timeout=60, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    assert len(found) == len(calls)
+    return found
+
+
+def test_calls_are_answered_in_order_with_the_client_certificate_and_the_user(kubeconfig: str) -> None:
+    calls = [{"verb": "POST", "path": "/review", "body": {"n": n}, "user": f"user{n}"} for n in range(20)]
+    for number, answer in enumerate(run(*calls, kubeconfig=kubeconfig)):
+        assert answer["status"] == 201
+        assert answer["body"] == {"as": f"user{number}", "body": {"n": number}, "client": "admin"}
+
+
+def test_only_the_fields_that_were_asked_for_come_back(kubeconfig: str) -> None:
+    fields = ["metadata.name", "status.allocatable", "spec.taints"]
+    (answer,) = run({"verb": "GET", "path": "/api/v1/nodes", "fields": fields}, kubeconfig=kubeconfig)
+    item = {"metadata.name": "gpu001", "status.allocatable": {"a": "1"}, "spec.taints": None}
+    assert answer["body"] == {"items": [item]}
+
+
+def test_a_refusal_is_an_answer_and_what_is_no_json_an_error(kubeconfig: str) -> None:
+    denied, broken = run({"verb": "GET", "path": "/denied"}, {"verb": "GET", "path": "/broken"}, kubeconfig=kubeconfig)
+    assert (denied["status"], denied["body"]["message"], denied["error"]) == (403, "exceeded quota: gpus", "")
+    assert broken["error"] == "7 bytes that are no JSON"
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_for_every_call(kubeconfig: str) -> None:
+    calls = [{"verb": "GET", "path": "/version"}] * 2
+    for answer in run(*calls, kubeconfig="/nowhere"):
+        assert answer == {"status": 0, "body": None, "error": "/nowhere: stat /nowhere: no such file"}
+
+
+def test_when_the_budget_is_spent_no_call_is_made(kubeconfig: str) -> None:
+    (answer,) = run({"verb": "GET", "path": "/version"}, kubeconfig=kubeconfig, budget_s=0.0)
+    assert (answer["status"], answer["error"]) == (0, "the time budget of all calls is spent")

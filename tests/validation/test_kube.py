@@ -1,0 +1,287 @@
+"""Judging a platform by what its API server said, and the questions that it is asked. The answers are made, no cluster runs."""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from capacity.model import Plan
+from capacity.services.platform import design
+from inventory.site import Site
+from inventory.site.sections.software import SchedulerAccount
+from tests.plans import plan_of
+from validation import from_raw, kube
+from validation.evidence import Record
+from validation.facts.kube import STRANGER, Right, Trial, ask, path_of, rights, trials
+
+ACCOUNTS = (
+    SchedulerAccount(name="research", users=("alice", "bob")),
+    SchedulerAccount(name="vision", parent="research", max_gpus=16, tiers=("training",), users=("alice",)),
+    SchedulerAccount(name="empty"),
+)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    made = plan_of("lab")
+    scheduler = made.site.scheduler.model_copy(update={"kind": "kubernetes", "accounts": ACCOUNTS})
+    site: Site = made.site.model_copy(update={"scheduler": scheduler})
+    return dataclasses.replace(made, site=site)
+
+
+class Server:
+    """Answers like an API server on which the platform is as planned."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.objects = {path_of(one): one for one in design(plan).objects}
+        self.nodes = [one for one in design(plan).objects if one.partial]
+        self.may = {json.dumps(right.review): right.wanted for right in rights(plan)}
+        self.trials = list(trials(plan))
+        self.asked: list[Mapping[str, Any]] = []
+
+    def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        self.asked = list(calls)
+        return [{"error": "", **self.answer(one)} for one in calls]
+
+    def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        if call["path"] == "/version":
+            return {"status": 200, "body": {"gitVersion": "v1.36.3"}}
+        if call["path"] == "/api/v1/nodes":
+            return {"status": 200, "body": {"items": [node(one.name, dict(one.labels)) for one in self.nodes]}}
+        if call["path"].endswith("subjectaccessreviews"):
+            return {"status": 201, "body": {"status": {"allowed": self.may[json.dumps(call["body"])]}}}
+        if "dryRun=All" in call["path"]:
+            trial = self.trials.pop(0)
+            if trial.refused_by:
+                return {"status": 403, "body": {"message": f'pods "x" is forbidden: {trial.refused_by}, used: 0'}}
+            return {"status": 201, "body": {}}
+        live = copy.deepcopy(self.objects[call["path"]].manifest)
+        live["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        return {"status": 200, "body": live | {"status": {"phase": "Active"}}}
+
+
+def node(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "metadata.name": name,
+        "metadata.labels": {**labels, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+        "spec.unschedulable": None,
+        "spec.taints": None,
+        "status.allocatable": {"nvidia.com/gpu": "8", "cpu": "64"},
+        "status.conditions": [{"type": "Ready", "status": "True"}],
+    }
+
+
+@pytest.fixture
+def said(plan: Plan) -> dict[str, Any]:
+    return ask(plan, Server(plan))
+
+
+def test_a_platform_as_planned_has_no_problem(said: dict[str, Any], plan: Plan) -> None:
+    assert kube.objects(said, plan)[1] == []
+    assert kube.who_may(said, plan)[1] == []
+    assert kube.admitted(said, plan)[1] == []
+    for one in said["nodes"]:
+        value, problems = kube.node(said, plan, one)
+        assert (value, problems) == ({"ready": True, "gpus": 8}, [])
+
+
+def test_nothing_is_asked_that_changes_anything(plan: Plan) -> None:
+    server = Server(plan)
+    ask(plan, server)
+    for call in server.asked:
+        harmless = call["path"].endswith("/subjectaccessreviews") or call["path"].endswith("?dryRun=All")
+        assert call["verb"] == "GET" or (call["verb"] == "POST" and harmless), call
+
+
+def test_paths_are_those_of_the_api(plan: Plan) -> None:
+    paths = {path_of(one) for one in design(plan).objects}
+    assert {
+        "/api/v1/namespaces/research",
+        "/api/v1/namespaces/research/resourcequotas/gpus",
+        "/apis/networking.k8s.io/v1/namespaces/research/networkpolicies/default-deny",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/bringup-member",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/training",
+        "/apis/kueue.x-k8s.io/v1beta1/topologies/lab",
+        "/apis/kueue.x-k8s.io/v1beta1/clusterqueues/vision",
+        "/apis/kueue.x-k8s.io/v1beta1/namespaces/vision/localqueues/default",
+    } <= paths
+
+
+def test_rights_are_asked_of_members_of_others_and_of_a_stranger(plan: Plan) -> None:
+    asked = list(rights(plan))
+    assert {(one.user, one.namespace) for one in asked if one.namespace == "vision"} == {
+        ("alice", "vision"),
+        ("bringup-a", "vision"),
+        (STRANGER, "vision"),
+    }
+    assert Right("alice", "vision", "", "pods", "create", True) in asked
+    assert Right(STRANGER, "vision", "", "pods", "create", False) in asked
+    assert Right("alice", "", "", "nodes", "get", False) in asked
+    assert not [one for one in asked if one.namespace == "empty"], "nobody is a member of it"
+    exec_ = Right("alice", "vision", "", "pods/exec", "create", True)
+    assert exec_ in asked
+    assert (
+        exec_.review["spec"]["resourceAttributes"] | {"resource": "pods", "subresource": "exec"}
+        == (exec_.review["spec"]["resourceAttributes"])
+    )
+
+
+def test_each_rule_of_admission_is_tried(plan: Plan) -> None:
+    of_vision = {one.name: one for one in trials(plan) if one.namespace == "vision"}
+    assert set(of_vision) == {
+        "fits",
+        "one GPU more than the account may hold",
+        "no tier",
+        "tier inference",
+        "tier experimentation",
+        "tier system-cluster-critical",
+        "privileged",
+    }
+    (container,) = of_vision["one GPU more than the account may hold"].spec["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "17"}
+    assert all(isinstance(one, Trial) and one.user == "alice" for one in of_vision.values())
+
+
+def changed(said: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+    return copy.deepcopy({**said, **parts})
+
+
+def test_an_object_that_somebody_changed_or_deleted_is_named(said: dict[str, Any], plan: Plan) -> None:
+    quota = copy.deepcopy(said["objects"]["ResourceQuota/vision/gpus"])
+    quota["spec"]["hard"] = {"requests.nvidia.com/gpu": "999"}
+    objects = {
+        **said["objects"],
+        "ResourceQuota/vision/gpus": quota,
+        "Namespace/research": None,
+        "Cohort/root": "refused",
+    }
+    value, problems = kube.objects(changed(said, objects=objects), plan)
+    assert value["objects"] - value["as_planned"] == 3
+    text = " ".join(problems)
+    assert "ResourceQuota/vision/gpus: spec is not as planned" in text
+    assert "Namespace/research: is not there" in text
+    assert "Cohort/root: refused" in text
+    assert "pulumi up puts them back" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"status.conditions": [{"type": "Ready", "status": "Unknown"}]}, "Ready is Unknown"),
+        ({"spec.unschedulable": True}, "it is cordoned"),
+        ({"status.allocatable": {"nvidia.com/gpu": "7"}}, "7 GPUs are on offer, planned 8"),
+        ({"status.allocatable": {}}, "0 GPUs are on offer, planned 8"),
+        ({"spec.taints": [{"key": "node.kubernetes.io/unreachable"}]}, "taints node.kubernetes.io/unreachable"),
+        ({"metadata.labels": {}}, "label bringup.local/rack is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_node_is_said(
+    change: dict[str, Any], problem: str, said: dict[str, Any], plan: Plan
+) -> None:
+    name = next(iter(said["nodes"]))
+    bad = changed(said)
+    bad["nodes"][name] |= change
+    assert problem in "; ".join(kube.node(bad, plan, name)[1])
+
+
+def test_a_node_that_never_registered_is_said(said: dict[str, Any], plan: Plan) -> None:
+    name = next(iter(said["nodes"]))
+    assert "its kubelet has not registered it" in kube.node(changed(said, nodes={}), plan, name)[1][0]
+
+
+def test_a_right_too_many_one_too_few_and_one_not_asked_are_named(said: dict[str, Any], plan: Plan) -> None:
+    bad = changed(said)
+    by = {(one["user"], one["namespace"], one["resource"], one["verb"]): one for one in bad["rights"]}
+    by["alice", "vision", "pods", "create"]["said"] = False
+    by["alice", "", "nodes", "get"]["said"] = True
+    bad["rights"] = [one for one in bad["rights"] if one is not by[STRANGER, "vision", "secrets", "get"]]
+    value, problems = kube.who_may(bad, plan)
+    assert value["wrong"] == 3
+    assert set(problems) == {
+        "alice create pods in vision: refused, planned allowed",
+        "alice get nodes of the cluster: allowed, planned refused",
+        f"{STRANGER} get secrets in vision: not asked, planned refused",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "message", "problem"),
+    [
+        ("fits", 403, "exceeded quota: other", "refused: exceeded quota: other"),
+        ("privileged", 201, "", "admitted, expected a refusal with 'violates PodSecurity'"),
+        ("no tier", 403, "webhook is down", "got webhook is down"),
+        ("no tier", 0, "the time budget of all calls is spent", "got the time budget"),
+    ],
+)
+def test_a_pod_that_is_judged_otherwise_is_named(
+    name: str, status: int, message: str, problem: str, said: dict[str, Any], plan: Plan
+) -> None:
+    bad = changed(said)
+    for one in bad["trials"]:
+        if (one["namespace"], one["name"]) == ("vision", name):
+            one |= {"status": status, "said": message}
+    value, problems = kube.admitted(bad, plan)
+    assert value["wrong"] == 1
+    assert problem in problems[0]
+
+
+def test_a_server_that_does_not_answer_leaves_no_pass(plan: Plan) -> None:
+    silent = ask(plan, lambda calls: [{"status": 0, "body": None, "error": "connection refused"} for _ in calls])
+    for judge in (kube.objects, kube.who_may, kube.admitted):
+        problems = judge(silent, plan)[1]
+        assert problems
+        assert "connection refused" in " ".join(problems) or judge is kube.admitted
+    assert all(
+        "got connection refused" in one or "refused: connection refused" in one
+        for one in kube.admitted(silent, plan)[1]
+    )
+
+
+OF_RAW = {"P-04.measured": "trials", "P-05.measured": "rights", "P-13.applied": "objects"}
+
+
+@pytest.mark.parametrize("item", OF_RAW)
+def test_the_gate_computes_the_value_again_from_the_raw_output(item: str, said: dict[str, Any], plan: Plan) -> None:
+    raw = kube.raw_of(said, OF_RAW[item])
+    again = from_raw.computed(item, plan.site.name, plan, raw)
+    assert isinstance(again, from_raw.Again)
+    assert again.problems == []
+    empty = json.dumps({OF_RAW[item]: [] if item != "P-13.applied" else {}}).encode()
+    worse = from_raw.computed(item, plan.site.name, plan, empty)
+    assert isinstance(worse, from_raw.Again)
+    assert worse.problems, "a raw output that says nothing shows nothing"
+    assert isinstance(from_raw.computed(item, plan.site.name, plan, b'{"x": 1}'), str)
+
+
+@pytest.mark.parametrize("item", OF_RAW)
+def test_no_part_can_be_left_out_of_the_raw_output(item: str, said: dict[str, Any], plan: Plan) -> None:
+    part = OF_RAW[item]
+    places = list(said[part]) if isinstance(said[part], dict) else range(0, len(said[part]), 1 + len(said[part]) // 40)
+    for place in places:
+        less = copy.copy(said[part])
+        del less[place]
+        found = from_raw.computed(item, plan.site.name, plan, json.dumps({part: less}).encode())
+        assert isinstance(found, str) or found.problems, place
+
+
+@pytest.mark.parametrize("item", OF_RAW)
+def test_a_record_with_another_value_is_unlike_its_raw_output(
+    item: str, record: Callable[..., Record], said: dict[str, Any], plan: Plan
+) -> None:
+    again = from_raw.computed(item, plan.site.name, plan, kube.raw_of(said, OF_RAW[item]))
+    assert isinstance(again, from_raw.Again)
+    first = next(iter(again.value))
+    assert from_raw.unlike(record(item, "lab", value=again.value), again) is None
+    edited = {**again.value, first: again.value[first] + 1}
+    assert from_raw.unlike(record(item, "lab", value=edited), again)
+
+
+def test_the_gate_reads_a_node_from_its_own_raw_output(said: dict[str, Any], plan: Plan) -> None:
+    name = next(iter(said["nodes"]))
+    raw = kube.raw_of({"nodes": {name: said["nodes"][name]}}, "nodes")
+    again = from_raw.computed("P-16.applied", name, plan, raw)
+    assert isinstance(again, from_raw.Again)
+    assert (again.value, again.problems) == ({"ready": True, "gpus": 8}, [])

@@ -1,0 +1,121 @@
+"""Calls to the site's API server: runs on a controller (from standard input), prints one JSON array of answers.
+
+Standard library only. The request, a JSON object as first argument, has the path of a kubeconfig (`kubeconfig`), the seconds for
+all calls (`budget_s`) and the calls (`calls`): verb, path, body, the user to impersonate, the fields to keep of a list's items.
+An answer has `status` and `body`; one that could not be had has `error`. Certificates are read by kubectl and kept in a folder that
+no other user can read, until they are loaded.
+"""
+
+import base64
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+AT_ONCE = 8
+CALL_S = 20.0
+"""One call; an API server that is up answers within a second."""
+PROGRAMS = "/opt/bringup/kubernetes/bin"
+"""Where the role kubernetes has kubectl on a machine without its package."""
+LONGEST = 64 << 20
+"""Bytes of an answer: 1,000 nodes with their images take about 12 MB."""
+
+
+def connection(kubeconfig: str) -> tuple[str, ssl.SSLContext, dict[str, str]]:
+    """Server, TLS and headers of the current context."""
+    path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{PROGRAMS}"
+    program = shutil.which("kubectl", path=path) or "kubectl"
+    become = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    command = [
+        *become,
+        program,
+        "--kubeconfig",
+        kubeconfig,
+        "config",
+        "view",
+        "--raw",
+        "--minify",
+        "--flatten",
+        "-o",
+        "json",
+    ]
+    said = json.loads(subprocess.run(command, capture_output=True, timeout=CALL_S, check=True).stdout)
+    cluster, user = said["clusters"][0]["cluster"], said["users"][0]["user"]
+    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    if "client-certificate-data" in user:
+        with tempfile.TemporaryDirectory() as folder:
+            pem = Path(folder) / "pem"
+            pem.touch(mode=0o600)
+            pem.write_bytes(
+                b"\n".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key"))
+            )
+            tls.load_cert_chain(pem)
+    headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+    return cluster["server"].rstrip("/"), tls, headers
+
+
+def kept(item: dict[str, Any], fields: list[str]) -> dict[str, Any]:
+    """The named fields of an item, by their dotted paths."""
+    found = {}
+    for path in fields:
+        value: Any = item
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        found[path] = value
+    return found
+
+
+class Caller:
+    """Makes calls until the budget is spent."""
+
+    def __init__(self, kubeconfig: str, budget_s: float) -> None:
+        self.server, self.tls, self.headers = connection(kubeconfig)
+        self.end = time.monotonic() + budget_s
+
+    def call(self, one: dict[str, Any]) -> dict[str, Any]:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            return {"status": 0, "body": None, "error": "the time budget of all calls is spent"}
+        headers = dict(self.headers, **{"Content-Type": "application/json", "Accept": "application/json"})
+        if one.get("user"):
+            headers["Impersonate-User"] = one["user"]
+        data = json.dumps(one["body"]).encode() if one.get("body") is not None else None
+        asked = urllib.request.Request(self.server + one["path"], data, headers, method=one["verb"])
+        try:
+            with urllib.request.urlopen(asked, timeout=min(CALL_S, left), context=self.tls) as answer:
+                status, text = answer.status, answer.read(LONGEST + 1)
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read(LONGEST + 1)
+        except (urllib.error.URLError, OSError) as error:
+            return {"status": 0, "body": None, "error": str(getattr(error, "reason", error))}
+        try:
+            body = json.loads(text)
+        except ValueError:
+            return {"status": status, "body": None, "error": f"{len(text)} bytes that are no JSON"}
+        if one.get("fields") and isinstance(body, dict):
+            body = {"items": [kept(item, one["fields"]) for item in body.get("items", ())]}
+        return {"status": status, "body": body, "error": ""}
+
+
+def main(request: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        caller = Caller(request["kubeconfig"], request["budget_s"])
+    except (OSError, subprocess.SubprocessError, ssl.SSLError, LookupError, ValueError) as error:
+        said = getattr(error, "stderr", b"") or b""
+        why = f"{request['kubeconfig']}: {said.decode(errors='replace').strip() or error}"
+        return [{"status": 0, "body": None, "error": why} for _ in request["calls"]]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(caller.call, request["calls"]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

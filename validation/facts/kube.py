@@ -1,0 +1,255 @@
+"""What a site's API server says of its platform: objects, nodes, who may do what, and which pods it would admit.
+
+    said = ask(plan, over_ssh(plan))       # plain data; DeviceError when the controller or the API server does not answer
+
+Nothing is changed: objects are read, rights are asked with SubjectAccessReview, and pods are tried as dry runs, which the API
+server judges by all its rules and then drops (https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capacity.model import Plan
+from capacity.services.platform import PlatformObject, design
+from capacity.services.platform.tenancy import GPU_RESOURCE, RULES, SYSTEM_CLASSES, gpus_allowed
+from capacity.services.slurm import Account
+from capacity.services.slurm import design as accounts_of
+from network.drivers.credentials import node_credentials
+from network.drivers.errors import BadAnswer
+from network.drivers.ssh import SshHost
+from validation.facts.gather import address_of
+
+API_CALLS = Path(__file__).with_name("api_calls.py").read_text()
+KUBECONFIG = "/etc/kubernetes/admin.kubeconfig"
+"""Where the role kubernetes_control_plane leaves an administrator's."""
+BUDGET_S = 180.0
+"""All calls: 50 accounts ask about 25,000 rights, eight at a time, a few milliseconds each. A choice of ours."""
+NODE_FIELDS = (
+    "metadata.name",
+    "metadata.labels",
+    "spec.unschedulable",
+    "spec.taints",
+    "status.allocatable",
+    "status.conditions",
+)
+STRANGER = "bringup-stranger"
+"""A user of no account."""
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate")
+FORBIDDEN: tuple[tuple[str, str], ...] = (
+    # (group, resource) of a namespace that a member has no verb of
+    ("", "limitranges"),
+    ("", "replicationcontrollers"),
+    ("", "serviceaccounts"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+    ("rbac.authorization.k8s.io", "roles"),
+)
+ACROSS: tuple[tuple[str, str], ...] = (
+    # of the whole cluster: nobody has a verb
+    ("", "namespaces"),
+    ("", "nodes"),
+    ("", "persistentvolumes"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("kueue.x-k8s.io", "clusterqueues"),
+    ("kueue.x-k8s.io", "cohorts"),
+    ("kueue.x-k8s.io", "resourceflavors"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("scheduling.k8s.io", "priorityclasses"),
+)
+CallApi = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
+"""Calls of api_calls.py to their answers, in order."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """One question to the API server's authorizer, and what the plan says."""
+
+    user: str
+    namespace: str
+    group: str
+    resource: str
+    verb: str
+    wanted: bool
+
+    @property
+    def review(self) -> dict[str, Any]:
+        resource, _, sub = self.resource.partition("/")
+        attributes = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": sub}
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": self.user,
+                "groups": ["system:authenticated"],
+                "resourceAttributes": {**attributes, "namespace": self.namespace},
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A pod that a user tries in a namespace. `refused_by`: a part of the refusal that is wanted; '' where it is admitted."""
+
+    name: str
+    user: str
+    namespace: str
+    refused_by: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+def members(plan: Plan) -> list[Account]:
+    """The accounts that somebody is a member of."""
+    return [one for one in accounts_of(plan, plan.catalog).accounts if one.users]
+
+
+def rights(plan: Plan) -> Iterator[Right]:
+    """For each account: what its first member may do there, what a member of others and a stranger may not, and nothing across."""
+    may = {(group, resource): verbs for group, resources, verbs in RULES for resource in resources}
+    accounts = members(plan)
+    for account in accounts:
+        others = (user for other in accounts for user in other.users if user not in account.users)
+        for user in dict.fromkeys((account.users[0], next(others, STRANGER), STRANGER)):
+            for group, resource in (*may, *FORBIDDEN):
+                for verb in VERBS:
+                    wanted = user in account.users and verb in may.get((group, resource), ())
+                    yield Right(user, account.name, group, resource, verb, wanted)
+    for user in dict.fromkeys((*(account.users[0] for account in accounts), STRANGER)):
+        for group, resource in ACROSS:
+            for verb in VERBS:
+                yield Right(user, "", group, resource, verb, False)
+
+
+def trials(plan: Plan) -> Iterator[Trial]:
+    """For each account, as its first member: a pod that fits, and one for each rule that refuses it."""
+    wanted = accounts_of(plan, plan.catalog)
+    gpus = gpus_allowed(wanted.accounts, sum(node.gpus for node in wanted.nodes))
+    tiers = [one.name for one in wanted.qos]
+    for account in members(plan):
+        own = account.qos[0]
+        yield _trial(account, "fits", "", own)
+        too_many = gpus[account.name] + 1
+        yield _trial(account, "one GPU more than the account may hold", "exceeded quota: gpus", own, gpus=too_many)
+        yield _trial(account, "no tier", "exceeded quota: priority-class-missing", "")
+        for tier in (*(tier for tier in tiers if tier not in account.qos), SYSTEM_CLASSES[0]):
+            yield _trial(account, f"tier {tier}", "exceeded quota: tier-not-of-this-account", tier)
+        privileged = {"securityContext": {"privileged": True}}
+        yield _trial(account, "privileged", "violates PodSecurity", own, container=privileged)
+
+
+def _trial(
+    account: Account,
+    name: str,
+    refused_by: str,
+    tier: str,
+    *,
+    gpus: int = 0,
+    container: Mapping[str, Any] | None = None,
+) -> Trial:
+    limits = {"resources": {"limits": {GPU_RESOURCE: str(gpus)}}} if gpus else {}
+    containers = [{"name": "a", "image": "bringup/tried:1", **limits, **(container or {})}]
+    tiered = {"priorityClassName": tier} if tier else {}
+    return Trial(name, account.users[0], account.name, refused_by, {"containers": containers, **tiered})
+
+
+def path_of(one: PlatformObject) -> str:
+    """Where an object of the platform is: the plural of each of its kinds is its name with s, es or ies."""
+    group = one.api_version
+    plural = re.sub(r"y$", "ie", one.kind.lower())
+    plural += "es" if plural.endswith("s") else "s"
+    space = f"/namespaces/{one.namespace}" if one.namespace else ""
+    return f"/{'apis' if '/' in group else 'api'}/{group}{space}/{plural}/{one.name}"
+
+
+def ask(plan: Plan, call: CallApi) -> dict[str, Any]:
+    """Objects by key, nodes by name, rights and trials with what the API server said of each."""
+    objects = [one for one in design(plan).objects if not one.partial]
+    asked, tried = list(rights(plan)), list(trials(plan))
+    review = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    calls: list[dict[str, Any]] = [
+        {"verb": "GET", "path": "/version"},
+        {"verb": "GET", "path": "/api/v1/nodes", "fields": NODE_FIELDS},
+        *({"verb": "GET", "path": path_of(one)} for one in objects),
+        *({"verb": "POST", "path": review, "body": one.review} for one in asked),
+        *({"verb": "POST", "path": dry_run(one), "body": pod(one), "user": one.user} for one in tried),
+    ]
+    answers = list(call(calls))
+    version, nodes = answers[:2]
+    of_objects, of_rights, of_trials = (
+        answers[start : start + count]
+        for start, count in (
+            (2, len(objects)),
+            (2 + len(objects), len(asked)),
+            (2 + len(objects) + len(asked), len(tried)),
+        )
+    )
+    items = ((nodes.get("body") or {}).get("items") or ()) if nodes.get("status") == 200 else ()
+    return {
+        "version": (version.get("body") or {}).get("gitVersion", ""),
+        "nodes": {str(item["metadata.name"]): item for item in items},
+        "objects": {one.key: _object(answer) for one, answer in zip(objects, of_objects, strict=True)},
+        "rights": [{**asdict(one), "said": _allowed(answer)} for one, answer in zip(asked, of_rights, strict=True)],
+        "trials": [
+            {"name": one.name, "user": one.user, "namespace": one.namespace, **_admitted(answer)}
+            for one, answer in zip(tried, of_trials, strict=True)
+        ],
+    }
+
+
+def dry_run(one: Trial) -> str:
+    """The path at which a pod is tried and not made."""
+    return f"/api/v1/namespaces/{one.namespace}/pods?dryRun=All"
+
+
+def pod(one: Trial) -> dict[str, Any]:
+    """The pod of a trial."""
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bringup-tried"}, "spec": dict(one.spec)}
+
+
+def _object(answer: Mapping[str, Any]) -> Any:
+    """The object; None where there is none, a text where that could not be asked."""
+    if answer.get("status") == 200:
+        return answer["body"]
+    return None if answer.get("status") == 404 else _said(answer)
+
+
+def _allowed(answer: Mapping[str, Any]) -> bool | str:
+    body = answer.get("body") or {}
+    allowed = body.get("status", {}).get("allowed") if answer.get("status") == 201 else None
+    return allowed if isinstance(allowed, bool) else _said(answer)
+
+
+def _admitted(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": answer.get("status", 0), "said": "" if answer.get("status") == 201 else _said(answer)}
+
+
+def _said(answer: Mapping[str, Any]) -> str:
+    body = answer.get("body") or {}
+    return str(answer.get("error") or body.get("message") or f"an answer of status {answer.get('status')}")
+
+
+def over_ssh(plan: Plan) -> CallApi:
+    """Calls from the first controller: its kubeconfig never leaves it."""
+    site = plan.site
+    name = str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+    host = SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
+
+    def call(calls: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        request = {"kubeconfig": KUBECONFIG, "budget_s": BUDGET_S, "calls": list(calls)}
+        said = host.program(API_CALLS, request, budget_s=BUDGET_S + site.timeouts.ssh_s, operation="ask the API server")
+        if not isinstance(said, list) or len(said) != len(calls):
+            raise BadAnswer(
+                name,
+                "ask the API server",
+                f"{len(calls)} answers",
+                "none",
+                f"run kubectl --kubeconfig {KUBECONFIG} there",
+            )
+        return said
+
+    return call

@@ -1,0 +1,131 @@
+"""Whether a Kubernetes platform is as planned, from what its API server said (facts/kube.py). Pure.
+
+Each function gives the value of a record and what is wrong: the checks use them, and the gate again, on the raw output.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capacity.model import Plan
+from capacity.services.platform import design
+from capacity.services.platform.compare import seen_as
+from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.topology import HOSTNAME, node_labels
+from capacity.services.slurm import design as nodes_of
+from validation.facts.kube import Trial, rights, trials
+
+Judged = tuple[dict[str, Any], list[str]]
+SHOWN = 6
+UNREACHABLE = "node.kubernetes.io/"
+"""Taints that the node controller sets on a node that it cannot use."""
+
+
+def objects(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Each object of the plan, compared with the one that the API server has: what the plan sets has to be there, unchanged."""
+    wanted = [one for one in design(plan).objects if not one.partial]
+    live: Mapping[str, Any] = said["objects"]
+    problems = []
+    for one in wanted:
+        found = live.get(one.key)
+        if not isinstance(found, Mapping):
+            problems.append(f"{one.key}: {found or 'is not there'}")
+            continue
+        seen = seen_as(one.manifest, found)
+        if changed := [key for key, value in one.manifest.items() if seen.get(key) != value]:
+            problems.append(f"{one.key}: {', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not as planned")
+    value = {"objects": len(wanted), "as_planned": len(wanted) - len(problems)}
+    return value, _with_way_out(problems, "pulumi preview --diff shows them, pulumi up puts them back")
+
+
+def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
+    """One GPU node: ready, open for pods, in its place, with all its GPUs on offer."""
+    found = said["nodes"].get(name)
+    gpus = next(one.gpus for one in nodes_of(plan, plan.catalog).nodes if one.name == name)
+    if not isinstance(found, Mapping):
+        return {"ready": False, "gpus": 0}, [f"the API server knows no node {name}: its kubelet has not registered it"]
+    labels, wanted = found["metadata.labels"] or {}, {**node_labels(plan)[name], HOSTNAME: name}
+    conditions = {one["type"]: one["status"] for one in found["status.conditions"] or ()}
+    ready = conditions.get("Ready") == "True"
+    offered = _whole((found["status.allocatable"] or {}).get(GPU_RESOURCE, "0"))
+    taints = [str(one["key"]) for one in found["spec.taints"] or () if str(one["key"]).startswith(UNREACHABLE)]
+    problems = [
+        *([] if ready else [f"Ready is {conditions.get('Ready', 'not said')}"]),
+        *(["it takes no pods: it is cordoned"] if found["spec.unschedulable"] else []),
+        *([f"taints {', '.join(taints)}"] if taints else []),
+        *(
+            f"label {key} is {labels.get(key, 'missing')}, planned {value}"
+            for key, value in wanted.items()
+            if labels.get(key) != value
+        ),
+        *([f"{offered} GPUs are on offer, planned {gpus}"] if offered != gpus else []),
+    ]
+    return {"ready": ready, "gpus": offered}, problems
+
+
+def who_may(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Every right that the plan gives or withholds, and what the authorizer said. A question that was not asked is a problem."""
+    answers = {_right(one): one["said"] for one in said["rights"]}
+    wrong, allowed, asked = [], 0, 0
+    for right in rights(plan):
+        asked += 1
+        answer = answers.get((right.user, right.namespace, right.group, right.resource, right.verb))
+        allowed += answer is True
+        if answer is not right.wanted:
+            where = f"in {right.namespace}" if right.namespace else "of the cluster"
+            what = f"{right.user} {right.verb} {right.resource} {where}"
+            told = answer if isinstance(answer, str) else "not asked" if answer is None else _may(answer)
+            wrong.append(f"{what}: {told}, planned {_may(right.wanted)}")
+    return {"asked": asked, "allowed": allowed, "wrong": len(wrong)}, wrong
+
+
+def admitted(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Pods that were tried: what fits is admitted, everything else refused by the rule that is meant for it."""
+    answers = {(one["namespace"], one["user"], one["name"]): one for one in said["trials"]}
+    wrong, refused, tried = [], 0, 0
+    for trial in trials(plan):
+        tried += 1
+        answer = answers.get((trial.namespace, trial.user, trial.name))
+        refused += answer is not None and answer["status"] == 403
+        if why := _unlike(trial, answer):
+            wrong.append(f"{trial.namespace}, {trial.name}: {why}")
+    return {"pods": tried, "refused": refused, "wrong": len(wrong)}, wrong
+
+
+def raw_of(said: Mapping[str, Any], *parts: str) -> bytes:
+    """Parts of what was said, as evidence keeps them."""
+    return json.dumps({part: said[part] for part in parts}, sort_keys=True).encode()
+
+
+def shown(problems: Sequence[str]) -> str:
+    """The first of many problems, and how many there are."""
+    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return "; ".join(problems[:SHOWN]) + more
+
+
+def _with_way_out(problems: list[str], way_out: str) -> list[str]:
+    return [*problems[:-1], f"{problems[-1]} ({way_out})"] if problems else []
+
+
+def _right(one: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    return one["user"], one["namespace"], one["group"], one["resource"], one["verb"]
+
+
+def _may(allowed: bool) -> str:
+    return "allowed" if allowed else "refused"
+
+
+def _unlike(trial: Trial, answer: Mapping[str, Any] | None) -> str:
+    if answer is None:
+        return "not tried"
+    if not trial.refused_by:
+        return "" if answer["status"] == 201 else f"refused: {answer['said']}"
+    if answer["status"] == 201:
+        return f"admitted, expected a refusal with {trial.refused_by!r}"
+    good = answer["status"] == 403 and trial.refused_by in answer["said"]
+    return "" if good else f"expected a refusal with {trial.refused_by!r}, got {answer['said']}"
+
+
+def _whole(quantity: Any) -> int:
+    text = str(quantity)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
