@@ -4,7 +4,7 @@
     made.files           {"oob01.yaml": "…", …, "secrets.sh": "…"}
     made.not_covered     what the files leave to other means, in sentences
 
-Nothing here talks to a switch, and nothing pushes these files.
+Nothing here talks to a switch. `bringup switches preview --network oob` compares one with its file; nothing pushes these files.
 """
 
 import re
@@ -14,12 +14,13 @@ from inventory.catalog import Catalog
 from network import nos
 from network.nos.access import PRIORITY, ROOT_PRIORITY, AccessConfig, AccessModel, AccessPort
 from network.nos.cumulus import access as cumulus
+from network.nos.sonic import access as sonic
 from network.roce import SYSTEMS, Plan, Rendering, management, secrets
 from network.wiring.oob import AGGREGATION
 
-RENDER: Mapping[str, Callable[[AccessConfig], str]] = {"cumulus": cumulus.render}
+RENDER: Mapping[str, Callable[[AccessConfig], str]] = {"cumulus": cumulus.render, "sonic": sonic.render}
 """{network OS: how the configuration of an out-of-band switch is written}."""
-READ: Mapping[str, Callable[[str], AccessModel]] = {"cumulus": cumulus.read}
+READ: Mapping[str, Callable[[str], AccessModel]] = {"cumulus": cumulus.read, "sonic": sonic.read}
 """{network OS: what such a text says}."""
 PROVISIONING = "node-provisioning"
 """Stage of the cables in the provisioning network; all others are in the management network."""
@@ -107,6 +108,8 @@ def _not_covered(plan: Plan, configs: Mapping[str, AccessConfig], key: str) -> l
 
 def _runs_on(catalog: Catalog, system: str, model: str) -> bool:
     device = catalog.device(model)
+    if system == "sonic":
+        return model in sonic.layouts()
     return device.manufacturer in nos.capabilities(system)["makers"] and device.bringup.data_port_prefix == "swp"
 
 

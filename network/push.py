@@ -23,7 +23,7 @@ from typing import Literal
 
 import pandas as pd
 
-from network import nos, roce
+from network import nos, oob, roce
 from network.drivers.credentials import (
     HttpsCredentials,
     SshCredentials,
@@ -116,6 +116,23 @@ def compute_targets(
     text = roce.SYSTEMS[system].render
     far = {name: {port.name: port.far for port in one.ports if port.address is None} for name, one in kept.items()}
     return _targets(plan, assets, credentials, {name: text(config) for name, config in kept.items()}, far)
+
+
+def access_targets(
+    plan: roce.Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
+) -> list[Target]:
+    """A target per out-of-band switch whose configuration is rendered, or per name in `only`, to compare with; nothing pushes them.
+
+    SecretError for a credential that cannot be read.
+    """
+    system = plan.site.oob.nos
+    if system is None:
+        return []
+    over_https = nos.capabilities(system).get("interface") == "https"
+    credentials = switch_https_credentials(plan.site) if over_https else switch_credentials(plan.site)
+    configs = oob.structured_configs(plan, public_key).items()
+    texts = {name: oob.RENDER[system](config) for name, config in configs if not only or name in only}
+    return _targets(plan, assets, credentials, texts, {name: {} for name in texts})
 
 
 def _targets(

@@ -1,4 +1,5 @@
-"""switches: what a push would change on the compute switches of a RoCE site, and the push itself."""
+"""switches: what a push would change on the compute switches of a RoCE site, and the push itself. Out-of-band switches are compared
+with their files; nothing pushes to them (decision 0368)."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,12 @@ def add(verbs: Any) -> None:
     for verb in (preview, push):
         add_site(verb)
         verb.add_argument("--only", action="append", default=[], metavar="SWITCH", help="this switch; may be repeated")
+    preview.add_argument(
+        "--network",
+        choices=("compute", "oob"),
+        default="compute",
+        help="whose switches: compute (default), or oob, which are compared and never pushed to",
+    )
     push.add_argument(
         "--untested",
         action="store_true",
@@ -40,7 +47,7 @@ def run_preview(arguments: argparse.Namespace) -> int:
     from network.drivers.parallel import within
     from network.push import preview, untested
 
-    system, targets = _targets(arguments)
+    system, targets = _access_targets(arguments) if arguments.network == "oob" else _targets(arguments)
     if untested(system):
         print(f"Driver of {system}: {untested(system)}.")
     by_name = {target.name: target for target in targets}
@@ -64,6 +71,30 @@ def run_push(arguments: argparse.Namespace) -> int:
     for one in results:
         print(f"{one.name}: {one.result}{f' ({one.note})' if one.note else ''}")
     return OK if all(one.ok for one in results) else JUDGED_NO
+
+
+def _access_targets(arguments: argparse.Namespace) -> tuple[str, "list[Target]"]:
+    """(network OS, targets) of the out-of-band switches that are asked for."""
+    from inventory.delivered.assets import load_assets
+    from network import oob, roce
+    from network.push import access_targets
+
+    plan = planned(arguments.site)
+    known, system = oob.switches(plan), plan.site.oob.nos
+    if system is None:
+        raise UsageError(f"{plan.site.name}: no configuration of out-of-band switches without oob.nos")
+    for name in arguments.only:
+        if name not in known:
+            raise UsageError(f"{plan.site.name} has no out-of-band switch {name!r}; it has {', '.join(known)}")
+    try:
+        targets = access_targets(plan, load_assets(plan.site), arguments.only, public_key(plan.site, "switch"))
+    except roce.PublicKeyError as error:
+        raise UsageError(str(error)) from None
+    if not targets:
+        raise UsageError(
+            f"{plan.site.name}: {system} is not known to run on the out-of-band switches that are asked for"
+        )
+    return system, targets
 
 
 def _targets(arguments: argparse.Namespace) -> tuple[str, "list[Target]"]:

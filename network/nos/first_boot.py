@@ -22,6 +22,7 @@ from network.nos.access import AccessConfig
 from network.nos.cumulus import access, startup
 from network.nos.eos import startup_config
 from network.nos.model import Management, SwitchConfig
+from network.nos.sonic import access as sonic_access
 from network.nos.sonic import config_db
 
 OPTION: Mapping[str, tuple[int, str]] = {
@@ -58,6 +59,8 @@ def files(config: SwitchConfig | AccessConfig, system: str, url: str, image: Nos
     if why:
         raise ValueError(f"{config.hostname}: {why}")
     if isinstance(config, AccessConfig):
+        if system == "sonic":
+            return _sonic(config, url, sonic_access.render(config), image)
         text = access.render(config)
         return {"provision.sh": _cumulus(config, url, text, image), "startup.yaml": text}
     if system == "cumulus":
@@ -66,7 +69,7 @@ def files(config: SwitchConfig | AccessConfig, system: str, url: str, image: Nos
     if system == "eos":
         text = startup_config.render(config)
         return {"provision.sh": _eos(config, url, text, image), "startup-config": text}
-    return _sonic(config, url, image)
+    return _sonic(config, url, config_db.render(config), image)
 
 
 def _cumulus(config: SwitchConfig | AccessConfig, url: str, text: str, image: NosImage | None) -> str:
@@ -114,8 +117,8 @@ def _eos(config: SwitchConfig, url: str, text: str, image: NosImage | None) -> s
     return "\n".join(lines) + "\n"
 
 
-def _sonic(config: SwitchConfig, url: str, image: NosImage | None) -> dict[str, str]:
-    management, text = config.management, config_db.render(config)
+def _sonic(config: SwitchConfig | AccessConfig, url: str, text: str, image: NosImage | None) -> dict[str, str]:
+    management = config.management
     user, home = management.user, f"/home/{management.user}"
     account = [
         "#!/bin/bash",

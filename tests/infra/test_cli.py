@@ -392,6 +392,34 @@ def test_long_times_between_interruptions_have_no_exponent(capsys: pytest.Captur
     assert "one in 1,584 h (" in capsys.readouterr().out
 
 
+def test_out_of_band_switches_are_compared_with_their_files(
+    outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from network import oob, push
+    from network.drivers.credentials import HttpsCredentials
+
+    login = HttpsCredentials("ops", "a secret", Path("ca"))
+    compared = {}
+
+    def compare(target: push.Target, os_name: str) -> str:
+        compared[target.name] = (target.address, target.config, os_name)
+        return "" if target.name != "oob02" else "- vlan 30"
+
+    monkeypatch.setattr(push, "switch_https_credentials", lambda site: login)
+    monkeypatch.setattr(push, "preview", compare)
+    assert cli.main(["switches", "preview", "b200-256-roce", "--network", "oob"]) == JUDGED_NO
+    assert "oob01: no change" in (told := capsys.readouterr().out)
+    assert "oob02:\n- vlan 30" in told
+    assert set(compared) == {"oob01", "oob02", "oob03", "oob04", "oobagg01"}
+    _, config, system = compared["oob01"]
+    assert (oob.READ[system](config).hostname, system) == ("oob01", "cumulus")
+    assert cli.main(["switches", "preview", "b200-256-roce", "--network", "oob", "--only", "oob03"]) == OK
+    assert cli.main(["switches", "preview", "b200-256-roce", "--network", "oob", "--only", "rol001"]) == CANNOT
+    assert "has no out-of-band switch 'rol001'" in capsys.readouterr().err
+    assert cli.main(["switches", "preview", "lab", "--network", "oob"]) == CANNOT
+    assert "without oob.nos" in capsys.readouterr().err
+
+
 def test_compute_switches_are_asked_for_a_preview_and_a_push_needs_consent(
     outputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

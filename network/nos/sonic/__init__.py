@@ -1,1 +1,1 @@
-"""SONiC, configured through config_db.json. Rendered only: there is no driver."""
+"""SONiC, configured through config_db.json. Never run on a device."""

@@ -68,9 +68,10 @@ OWNED = frozenset(
         *("DNS_NAMESERVER", "NTP", "NTP_SERVER", "SNMP_AGENT_ADDRESS_CONFIG", "SSH_SERVER", "SYSLOG_SERVER"),
         *("ACL_TABLE", "ACL_RULE"),
         *("VLAN", "VLAN_INTERFACE", "VLAN_MEMBER", "PORTCHANNEL", "PORTCHANNEL_INTERFACE", "PORTCHANNEL_MEMBER"),
+        *("STP", "STP_PORT", "STP_MST", "STP_MST_INST", "STP_MST_PORT", "STP_VLAN", "STP_VLAN_PORT"),
     }
 )
-"""Tables whose rows all come from the plan: those that `render` writes, or would write, and layer-2 tables, which it never does."""
+"""Tables whose rows all come from the plan: those that `render` writes, or would write, and layer-2 tables: access.py has them."""
 
 Table = dict[str, dict[str, Any]]
 

@@ -21,6 +21,7 @@ import jinja2
 MODELS = Path(__file__).parents[3] / "third_party" / "sonic-yang-models"
 BUDGET_S = 60
 NODE = re.compile(r"^(?P<indent>[ |]*)\+--rw (?P<name>[^ *?]+)(?P<mark>[*?]?)(?: +\[(?P<keys>[^]]*)\])?")
+IMPORT = re.compile(r"^\s*import\s+(sonic-[a-z0-9_-]+)", re.MULTILINE)
 NAMESPACE = re.compile(r'^\s*namespace\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -63,7 +64,9 @@ class Checker:
             fill(SubElement(roots[module], table), node, rows)
         data = self.folder / "config.xml"
         data.write_text("".join(tostring(root, encoding="unicode") for root in roots.values()))
-        modules = [self.modules[module].name for module in roots]
+        # conditions of a module refer to modules that it imports, which libyang knows only if they are loaded too
+        imported = {name for module in roots for name in IMPORT.findall(self.modules[module].read_text())}
+        modules = [self.modules[name].name for name in [*roots, *sorted(imported & set(self.modules) - set(roots))]]
         done = self._yanglint("-t", "config", *modules, data.name)
         return "" if done.returncode == 0 else done.stderr or done.stdout
 
