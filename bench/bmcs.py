@@ -169,9 +169,9 @@ def main() -> int:
 def run(count: int, folder: Path) -> int:
     paths = LabPaths(LAB)
     paths.root.mkdir()
-    keys.text_secret(paths.secrets / "bmc_password")
+    keys.text_secret(paths.secrets / "own")
     keys.text_secret(paths.secrets / "bmc_factory_password")
-    own = BmcCredentials("admin", paths.secret("bmc_password"), paths.pki / "bmc.pem")
+    own = BmcCredentials("admin", paths.secret("own"), paths.pki / "bmc.pem")
     factory = BmcCredentials("admin", paths.secret("bmc_factory_password"), paths.pki / "bmc.pem")
     loads = {}
     for number in range(count):

@@ -302,8 +302,14 @@ def _mtu(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
-    chrony = _part(_data(raw, subject), subject, "chrony", shapes.Chrony)
-    return Again(readings.offset_ms(chrony["offset_s"]))
+    """The 99th percentile of a day's offsets, and what else the check asks of the clock."""
+    data, limits = _data(raw, subject), plan.site.limits
+    chrony, day = _part(data, subject, "chrony", shapes.Chrony), _part(data, subject, "clock_day", shapes.ClockDay)
+    value = readings.p99_ms(day)
+    return Again(
+        value,
+        readings.clock_faults(chrony, day, limits["time_offset_ms"].value, limits["time_offset_samples"].value),
+    )
 
 
 def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:

@@ -50,6 +50,31 @@ def offset_ms(offset_s: float) -> float:
     return round(abs(offset_s) * 1000, 6)
 
 
+def p99_ms(day: Mapping[str, Any]) -> float:
+    """The 99th percentile of a day's offsets by nearest rank, milliseconds; of fewer than a hundred it is the largest.
+
+    ValueError where `largest_s` are not the largest hundredth and one more, the largest first.
+    """
+    count, largest = day["samples"], day["largest_s"]
+    if count < 1 or len(largest) != count // 100 + 1 or sorted(largest, reverse=True) != list(largest):
+        raise ValueError(f"{len(largest)} largest of {count} offsets, expected {count // 100 + 1} in descending order")
+    return offset_ms(largest[-1])
+
+
+def clock_faults(chrony: Mapping[str, Any], day: Mapping[str, Any], limit_ms: float, quarters: float) -> list[str]:
+    """What is wrong with a clock beside the percentile of its offsets: its offset now, its leap status, too few samples."""
+    now_ms = offset_ms(chrony["offset_s"])
+    return [
+        *([f"offset {now_ms:.3f} ms"] if now_ms > limit_ms else []),
+        *([f"leap status {chrony['leap']}"] if chrony["leap"] not in ("Normal", "") else []),
+        *(
+            [f"samples in {day['quarters']} quarter hours of the last day, fewer than {quarters:g}"]
+            if day["quarters"] < quarters
+            else []
+        ),
+    ]
+
+
 def half_line_a(site: Site) -> float:
     """Half of what a line of the smallest rack circuit carries continuously, amperes."""
     power = site.power

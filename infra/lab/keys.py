@@ -1,6 +1,7 @@
 """Secrets and keys of one lab, made anew at every `up` and gone with `down`.
 
-secrets/{snmp_auth, snmp_priv, bmc_password, bmc_factory_password, munge_key, slurmdbd_password}   random text
+secrets/{snmp_auth, snmp_priv, bmc_factory_password, munge_key, slurmdbd_password}   random text
+secrets/bmc_password_<server> what the server's BMC gets when it is taken over; each another one
 secrets/alert_webhook         where alerts go: a URL of the operator's workstation that nobody guesses
 secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
 secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
@@ -26,12 +27,12 @@ from infra.lab.spec import LabSpec
 
 CERTIFICATE_DAYS = 90
 WEBHOOK_PORT = 9095
-TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "munge_key", "slurmdbd_password")
+TEXT_SECRETS = ("snmp_auth", "snmp_priv", "bmc_factory_password", "munge_key", "slurmdbd_password")
 
 
 def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
-    for secret in TEXT_SECRETS:
+    for secret in (*TEXT_SECRETS, *(bmc_password(server.name) for server in spec.servers)):
         text_secret(paths.secrets / secret)
     write_private(
         paths.secrets / "alert_webhook",
@@ -46,6 +47,11 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
         known.append(f"{address} {public}\n")
     write_private(paths.known_hosts, "".join(known))
     bmc_certificate(paths, [server.bmc_address for server in spec.servers])
+
+
+def bmc_password(server: str) -> str:
+    """Name of the secret that is the password of the site's account on a server's BMC."""
+    return f"bmc_password_{server}"
 
 
 def text_secret(target: Path) -> None:

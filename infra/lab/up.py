@@ -311,7 +311,7 @@ def _check_credentials(site: Site, paths: LabPaths) -> None:
     pairs = {
         "credentials.snmp.auth": (credentials.snmp.auth, paths.secrets / "snmp_auth"),
         "credentials.snmp.priv": (credentials.snmp.priv, paths.secrets / "snmp_priv"),
-        "credentials.bmc.password": (credentials.bmc.password, paths.secrets / "bmc_password"),
+        "credentials.bmc.password": (credentials.bmc.password, paths.secrets / keys.bmc_password("{device}")),
         "credentials.bmc.ca": (f"file:{credentials.bmc.ca}", paths.pki / "bmc.pem"),
         "credentials.ssh.key": (credentials.ssh.key, paths.secrets / "ssh_ed25519"),
         "credentials.ssh.known_hosts": (f"file:{credentials.ssh.known_hosts}", paths.known_hosts),

@@ -53,7 +53,7 @@ from infra.firmware.apply import Outcome
 from infra.install.bring import Delivered
 from infra.install.takeover import take_over
 from infra.lab.base import ensure as controller_base
-from infra.lab.keys import TEXT_SECRETS, bmc_certificate, signing_key, ssh_key, text_secret
+from infra.lab.keys import TEXT_SECRETS, bmc_certificate, bmc_password, signing_key, ssh_key, text_secret
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import DELIVERED_FIRMWARE, components
 from infra.lab.powerd import BMC_RESTART_S, GARBLED
@@ -157,7 +157,8 @@ class Demo:
 
     def keys(self) -> None:
         """The operator's key, the key that signs images and evidence, and what else the site names: made once."""
-        made: dict[str, Callable[[Path], object]] = dict.fromkeys(TEXT_SECRETS, text_secret)
+        own = [bmc_password(name) for name in self.addresses("bmc")]
+        made: dict[str, Callable[[Path], object]] = dict.fromkeys([*TEXT_SECRETS, *own], text_secret)
         made |= {"ssh_ed25519": lambda path: ssh_key(path, f"operator@{SITE}"), "evidence_ed25519": signing_key}
         for name, make in made.items():
             if not (self.paths.secrets / name).exists():

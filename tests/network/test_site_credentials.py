@@ -20,7 +20,7 @@ from playbooks.inventory_plugins.bringup import hosts_of
 
 LAB_HOMES = ("/var/lib/bringup/labs/lab/", "/var/lib/bringup/labs/lab-metal/")
 SECRETS = (
-    *("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
+    *("snmp_auth", "snmp_priv", "bmc_password_gpu001", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
     *("ssh_ed25519", "evidence_ed25519"),
 )
 

@@ -13,6 +13,7 @@ import pytest
 
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
+from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import BadAnswer, DeviceTimeout, LoginRefused, Unreachable
 from network.drivers.ssh import Completed, SshHost
 from tests.network.infiniband.fabrics import recorded
@@ -188,7 +189,7 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(GATHER, name, fake)
     for name in ("snmp_credentials", "switch_credentials", "node_credentials"):
         monkeypatch.setattr(GATHER, name, lambda site: None)
-    monkeypatch.setattr(GATHER, "bmc_credentials", lambda *_: lambda name: None)
+    monkeypatch.setattr(GATHER, "bmc_credentials", lambda *_: lambda name: BmcCredentials("admin", name))
     monkeypatch.setattr(GATHER, "factory_credentials", lambda *_: None)
     monkeypatch.setattr(telemetry, "SshHost", FakeNode)
     monkeypatch.setattr(telemetry, "node_credentials", lambda site: None)

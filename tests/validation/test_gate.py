@@ -1170,7 +1170,10 @@ def test_no_waiver_makes_the_limit_of_a_step_laxer(
 def test_a_partial_item_names_the_lax_limit_too(real_site: Site, real_contents: Contents) -> None:
     contents = changed(real_contents, "S144.observed", lambda entry: with_record(entry, limit=10))
     site = with_lax(real_site, "time_offset_ms", 10)
-    found = item_of(judge(load_register(), SmallPlan(site), contents, (), NOW), "S144.observed")
+    shipped = load_register()
+    part = dataclasses.replace(shipped.items["S144.observed"], partial="PTP")
+    partly = dataclasses.replace(shipped, items={**shipped.items, part.id: part})
+    found = item_of(judge(partly, SmallPlan(site), contents, (), NOW), "S144.observed")
     assert found.status == "partial"
     assert "limits.time_offset_ms is 10 ms, and the step allows 1 ms or less" in found.detail
 

@@ -1,18 +1,24 @@
 """The program that reads a node: its parts with recorded command outputs, and the whole of it on this machine."""
 
 import base64
+import gzip
 import hashlib
 import json
+import os
 import platform
 import pwd
 import socket
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from network.drivers.ssh import with_request
+from validation import readings
 from validation.facts import node_facts
 
 
@@ -57,12 +63,13 @@ def test_the_whole_program_runs_here_and_prints_one_json_object():
 def test_a_part_that_fails_is_named_and_the_rest_still_comes(outputs, capsys, monkeypatch):
     outputs()
     monkeypatch.setattr(sys, "argv", ["node_facts.py"])
+    monkeypatch.setattr(node_facts, "TRACKING", "/nowhere/tracking.log")
     monkeypatch.setitem(node_facts.PARTS, "identity", lambda: {"uuid": "1"})  # /proc/1 is not readable everywhere
     node_facts.main()
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["errors"]) == {
         *("links", "routes", "sshd", "chrony", "packages", "units", "listening", "enabled"),
-        *("listeners", "keys", "scheduled"),
+        *("listeners", "keys", "scheduled", "clock_day"),
     }
     assert answer["errors"]["chrony"] == "RuntimeError: chronyc tracking: exit status 127"
     assert answer["facts"]["slurm"] == {}
@@ -79,6 +86,88 @@ def test_chrony_is_read_from_its_csv(outputs):
         "rms_offset_s": 3.985e-06,
         "leap": "Normal",
     }
+
+
+NOW = 1_763_800_000.0
+BANNER = f"{'=' * 131}\n   Date (UTC) Time     IP Address   St   Freq ppm   Skew ppm     Offset L Co\n{'=' * 131}\n"
+
+
+def tracked(ago_s: float, offset_s: float, leap: str = "N") -> str:
+    """A line of chrony's tracking log, in the form that chrony.conf(5) shows."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(NOW - ago_s))
+    return (
+        f"{at} 203.0.113.15     2     -3.541      0.075 {offset_s: .3e} {leap}  2"
+        "  2.940e-03 -2.084e-04  1.534e-02  3.472e-04  8.304e-03\n"
+    )
+
+
+@pytest.fixture
+def tracking(tmp_path, monkeypatch):
+    monkeypatch.setattr(node_facts, "TRACKING", str(tmp_path / "tracking.log"))
+    monkeypatch.setattr(node_facts, "time", SimpleNamespace(time=lambda: NOW))
+    return tmp_path / "tracking.log"
+
+
+def wrote(path, text, ago_s=0.0):
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    os.utime(path, (NOW - ago_s, NOW - ago_s))
+
+
+def test_the_offsets_of_a_day_are_read_across_restarts_and_rotations(tracking):
+    """A restart begins with a banner; what is older than a day, unsynchronised or cut off is no sample."""
+    wrote(tracking, BANNER + tracked(60, -3e-4) + BANNER + tracked(10, 2e-4) + tracked(5, 9.0, "?") + "2025-11-22 08")
+    wrote(tracking.with_name("tracking.log.1"), tracked(86_500, 5.0) + tracked(4000, 4e-4) + tracked(3990, 1e-4), 3990)
+    wrote(tracking.with_name("tracking.log.2.gz"), tracked(80_000, -6e-4), 80_000)
+    wrote(tracking.with_name("tracking.log.3.gz"), tracked(80_000, 7.0), 90_000)
+    assert node_facts.clock_day() == {"samples": 5, "quarters": 3, "largest_s": [6e-4]}
+
+
+OF_CHRONY = """\
+===================================================================================================================================
+   Date (UTC) Time     IP Address   St   Freq ppm   Skew ppm     Offset L Co  Offset sd Rem. corr. Root delay Root disp. Max. error
+===================================================================================================================================
+2026-11-29 02:05:55 0.0.0.0          0      0.000 1000000.000  0.000e+00 ?  0  0.000e+00 -0.000e+00  1.000e+00  1.000e+00  1.500e+00
+2026-11-29 02:06:00 127.0.0.1       11      0.000 1000000.000 -1.616e-05 N  1  3.574e-06 -0.000e+00  1.269e-04  6.265e-01  1.500e+00
+2026-11-29 02:06:02 127.0.0.1       11      0.788     17.268 -1.547e-06 N  1  1.658e-06  1.616e-05  1.100e-04  9.959e-04  2.660e+00
+"""
+"""What chronyd 4.3 of Debian 12 wrote, with -x as in the lab's containers, against the time server of the lab (workstation.py)."""
+
+
+def test_the_log_of_a_chronyd_is_read(tracking, monkeypatch):
+    now = datetime(2026, 11, 29, 2, 6, 10, tzinfo=UTC).timestamp()
+    monkeypatch.setattr(node_facts, "time", SimpleNamespace(time=lambda: now))
+    tracking.write_text(OF_CHRONY)
+    os.utime(tracking, (now, now))
+    assert node_facts.clock_day() == {"samples": 2, "quarters": 1, "largest_s": [1.616e-05]}
+
+
+def test_of_many_offsets_the_largest_hundredth_and_one_more_are_told(tracking):
+    wrote(tracking, "".join(tracked(60 * n, n * 1e-6) for n in range(1, 251)))
+    day = node_facts.clock_day()
+    assert (day["samples"], day["largest_s"]) == (250, [2.5e-4, 2.49e-4, 2.48e-4])
+    assert day["quarters"] in (17, 18)
+    assert readings.p99_ms(day) == 0.248
+
+
+def test_a_log_is_read_from_its_end_and_no_further_than_its_limit(tracking, monkeypatch):
+    wrote(tracking, tracked(100, 5.0) + tracked(50, 1e-4) + tracked(10, 2e-4))
+    monkeypatch.setattr(node_facts, "TRACKING_BYTES", int(len(tracked(10, 2e-4)) * 2.5))
+    assert node_facts.clock_day()["samples"] == 2
+
+
+def test_garbage_in_the_log_is_no_sample_and_no_log_is_an_error(tracking):
+    with pytest.raises(FileNotFoundError, match="chrony does not log what it tracks"):
+        node_facts.clock_day()
+    good = tracked(10, 1e-4)
+    garbage = [
+        "\x00\xff\n",
+        good.replace("1.000e-04", "nan"),
+        good.replace("1.000e-04", "many"),
+        "2025-99-99" + good[10:],
+        good[:60] + "\n",
+    ]
+    wrote(tracking, "".join(garbage) + tracked(-3600, 1e-4))
+    assert node_facts.clock_day() == {"samples": 0, "quarters": 0, "largest_s": []}
 
 
 @pytest.mark.parametrize("text", ["", "506 Cannot talk to daemon\n", "a,b,c,d,e,f,g,Normal"])

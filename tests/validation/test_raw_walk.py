@@ -37,7 +37,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "S054.measured": ("pings",),
     "S061.applied": ("version",),
     "S125.applied": ("links", "storage"),
-    "S144.observed": ("chrony",),
+    "S144.observed": ("chrony", "clock_day"),
 }
 """Items whose raw output is a device's whole answer: the parts of it that each reads. Other items read the others."""
 OF_A_GPU = {

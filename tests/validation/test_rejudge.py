@@ -165,10 +165,10 @@ def pings(payload_b: int, last: Mapping[str, Any] = {}) -> dict[str, Any]:
     return {"pings": [*others, {**final, **last}]}
 
 
-def clock(offset_s: float) -> bytes:
-    """What gpu001 says of its clock."""
+def clock(p99_s: float, offset_s: float = 0.0, **day: Any) -> bytes:
+    """What gpu001 says of its clock, with this 99th percentile of 150 offsets of a day, and this offset now."""
     chrony = {"reference": "10.0.0.1", "stratum": 3, "offset_s": offset_s, "rms_offset_s": 0.0, "leap": "Normal"}
-    return answer({"chrony": chrony})
+    return answer({"chrony": chrony, "clock_day": {"samples": 150, "quarters": 90, "largest_s": [9.0, p99_s], **day}})
 
 
 def currents(*amps: float) -> bytes:
@@ -189,9 +189,13 @@ RAW = [
     ("S054.measured", 8972, b"[" * 100_000, "cannot be computed from its raw output"),
     ("S054.measured", 8972, b'"text"', "cannot be computed from its raw output (ValueError"),
     ("S054.measured", 8972, answer({"pings": [None]}), "cannot be computed from its raw output (UnreadableAnswer"),
-    ("S144.observed", 0.25, clock(-0.00025), None),
+    ("S144.observed", 0.25, clock(0.00025), None),
     ("S144.observed", 0.25, clock(0.25), "it says 0.25, its raw output gives 250"),
     ("S144.observed", 0.25, clock(float("nan")), "cannot be computed from its raw output (UnreadableAnswer"),
+    ("S144.observed", 0.25, clock(0.00025, -0.25), "its raw output shows: offset 250.000 ms"),
+    ("S144.observed", 0.25, clock(0.00025, quarters=0), "samples in 0 quarter hours of the last day, fewer than 72"),
+    ("S144.observed", 0.25, clock(0.00025, samples=99), "cannot be computed from its raw output (ValueError"),
+    ("S144.observed", 0.25, clock(0.00025, largest_s=[0.00025, 9.0]), "cannot be computed from its raw output (Value"),
     ("S088.observed", {"imbalance_pct": 20.0}, currents(90, 100, 110), None),
     (
         "S088.observed",

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from infra import lab
-from inventory.secrets import resolve
+from inventory.secret_tables import Owner
+from inventory.secrets import for_devices, resolve
 from tests.standing import Standing
 from validation.register import load_register
 
@@ -64,9 +65,11 @@ def test_a_device_that_hides_its_marker_is_unproven_and_not_real(validated: Stan
 
 def test_no_secret_is_in_evidence_facts_or_reports(validated: Standing):
     credentials = validated.site.credentials
-    references = [credentials.snmp.auth, credentials.snmp.priv, credentials.bmc.password]
+    references = [credentials.snmp.auth, credentials.snmp.priv]
     references += [credentials.bmc.factory.password] if credentials.bmc.factory else []
     values = [resolve(reference, base=validated.site.dir).get_secret_value().encode() for reference in references]
+    own = for_devices(credentials.bmc.password, validated.site.dir)
+    values += [own(Owner(name)).get_secret_value().encode() for name in validated.servers]
     files = [path for path in validated.var.rglob("*") if path.is_file()]
     assert any(path.parent.name == "facts" for path in files)
     assert [path for path in files if any(value in path.read_bytes() for value in values)] == []

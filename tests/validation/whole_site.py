@@ -45,7 +45,7 @@ from tests.network.drivers.test_redfish import link, members
 from tests.network.infiniband.fabrics import recorded
 from tests.plans import plan_of
 from tests.validation import modelled_links
-from tests.validation.bench import public_of, signature
+from tests.validation.bench import A_DAY, public_of, signature
 from tests.validation.modelled_slurm import Cluster
 from tests.validation.test_channels_to_go_live import GATHER, Metal, Service
 from validation.checks import test_scheduler
@@ -83,6 +83,11 @@ def unmarked(said: Any) -> Any:
     return said.replace("SIMULATED ", "") if isinstance(said, str) else said
 
 
+def own_password(server: str) -> str:
+    """Of the site's account on a server's BMC."""
+    return f"the password of {server}"
+
+
 def with_credentials(site: Site, folder: Path) -> Site:
     """The site with keys and passwords in a folder, and host keys pinned in `folder/known_hosts`."""
     own = Ed25519PrivateKey.generate()
@@ -91,19 +96,20 @@ def with_credentials(site: Site, folder: Path) -> Site:
         "word": "a long password",
         "factory": FACTORY,
         "ca.pem": "",
+        **{f"bmc-{name}": own_password(name) for name in plan_of("lab").devices["name"]},
     }
     for name, text in texts.items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_text(text)
     (folder / "ssh.pub").write_text(f"ssh-ed25519 {public_of(own)} operator\n")
-    given, word = site.credentials, f"file:{folder / 'word'}"
+    given, word, of_bmcs = site.credentials, f"file:{folder / 'word'}", f"file:{folder / 'bmc-{device}'}"
     pinned = {"key": f"file:{folder / 'ssh'}", "known_hosts": str(folder / "known_hosts"), "host_keys": PINNED}
     assert given.bmc.factory is not None
     factory = given.bmc.factory.model_copy(update={"password": f"file:{folder / 'factory'}"})
     made = given.model_copy(
         update={
             "snmp": given.snmp.model_copy(update={"auth": word, "priv": word}),
-            "bmc": given.bmc.model_copy(update={"password": word, "ca": str(folder / "ca.pem"), "factory": factory}),
+            "bmc": given.bmc.model_copy(update={"password": of_bmcs, "ca": str(folder / "ca.pem"), "factory": factory}),
             "ssh": given.ssh.model_copy(update=pinned),
             "switch": given.switch.model_copy(update=pinned),
         }
@@ -171,7 +177,9 @@ class WholeSite(Metal):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.services = {address: _WholeService(self, one.name) for address, one in self.services.items()}
-        self.recorded = {name: unmarked(answer["data"]) for name, answer in HEALTHY["nodes"].items()}
+        self.recorded = {
+            name: {**unmarked(answer["data"]), "clock_day": A_DAY} for name, answer in HEALTHY["nodes"].items()
+        }
         self.stopped: set[str] = set()
         self.guids = subnet.guid_book(self.assets)
         self.slurm = Cluster(self.plan, lambda node, message: signature(message, self.keys[node], NAMESPACE))
@@ -490,7 +498,7 @@ class _WholeService(Service):
 
     def __init__(self, metal: Metal, name: str) -> None:
         super().__init__(metal, name)
-        site = metal.plan.site
+        self.name, site = name, metal.plan.site
         self["Systems/1"] |= {"PowerState": "On", "BootProgress": {"LastState": "OSRunning"}}
         self["Managers/1"]["FirmwareVersion"] = site.versions["bmc"]
         time_servers = [str(one) for one in site.addressing.ntp]
@@ -513,14 +521,17 @@ class _WholeService(Service):
 
 
 def guarded(patch: pytest.MonkeyPatch, services: dict[str, Any]) -> None:
-    """BMCs that refuse the factory's password and keep what is written, above redfish_in_memory.serve."""
+    """BMCs that take their own password alone and keep what is written, above redfish_in_memory.serve."""
     served = HTTPAdapter.send
-    asked = base64.b64encode(f"admin:{FACTORY}".encode()).decode()
+    logins = {
+        host: f"Basic {base64.b64encode(f'admin:{own_password(one.name)}'.encode()).decode()}"
+        for host, one in services.items()
+    }
 
     def send(self: HTTPAdapter, request: requests.PreparedRequest, *more: Any, **named: Any) -> requests.Response:
         url = urlsplit(str(request.url))
         said = served(self, request, *more, **named)
-        if request.headers.get("Authorization") == f"Basic {asked}":
+        if request.headers.get("Authorization", logins[str(url.hostname)]) != logins[str(url.hostname)]:
             said.status_code = 401
         elif request.method == "PATCH":
             resource = services[str(url.hostname)][url.path.removeprefix("/redfish/v1").strip("/")]

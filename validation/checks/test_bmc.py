@@ -1,9 +1,11 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from capacity.model import Plan
 from inventory.delivered.firmware import Bundle
+from network.drivers.redfish_syslog import as_planned
 from validation import access, readings
 from validation.bundles import firmware_faults, of_gpus
 from validation.check import Limit, Outcome, check, site_limit
@@ -55,6 +57,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
     problems = [
         *([f"protocols on that must be off: {', '.join(on)}"] if on else []),
         *([f"time servers {data['ntp']}, planned {wanted_ntp}"] if data["ntp"] != wanted_ntp else []),
+        *log_server_faults([str(server) for server in site.addressing.syslog], data),
         *([f"account {site.credentials.bmc.user} is missing"] if site.credentials.bmc.user not in enabled else []),
         *(["the factory login still works"] if data.get("factory_login_refused") is False else []),
         *(
@@ -62,6 +65,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
             if data.get("factory_login_refused") is None
             else []
         ),
+        *shared_password_faults(plan, data),
         *access.told(access.unplanned_bmc_accounts(site, data["accounts"])),
         *(
             [f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
@@ -73,13 +77,40 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
     value = {
         "accounts": enabled,
         "factory_login_refused": data.get("factory_login_refused"),
+        "login_of_other": data.get("login_of_other"),
         "ntp": data["ntp"],
+        "log_servers": data.get("log_servers", {}).get("servers"),
         "firmware": data["identity"]["bmc_firmware"],
         "certificate": f"signed by {'credentials.bmc.ca' if site.credentials.bmc.ca else 'a system CA'}",
     }
-    good = "account, time servers and protocols as planned, factory login refused, certificate"
+    good = "account, time and log servers, protocols as planned, factory login and another BMC's password refused, certificate"
     detail = "; ".join(problems) or f"{good} {value['certificate']}"
     return Outcome(not problems, value, detail, identities=bmc.identities, raw=bmc.raw)
+
+
+def shared_password_faults(plan: Plan, data: Mapping[str, Any]) -> list[str]:
+    """What is wrong where another server's password opens this BMC, or none was tried though there is another server."""
+    tried = data.get("login_of_other")
+    if tried is None:
+        others = int((plan.devices["kind"] == "server").sum()) > 1
+        return ["the password of another BMC was not tried"] if others else []
+    if tried["refused"]:
+        return []
+    remedy = "give each BMC its own, by {device}, {serial} or a table in credentials.bmc.password"
+    return [f"the password of {tried['server']} opens it as well: {remedy}"]
+
+
+def log_server_faults(planned: list[str], data: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the log servers of a BMC. One that takes fewer than are planned has to send to the first ones."""
+    seen = data.get("log_servers")
+    if not planned:
+        return ["no log servers are planned: name them in addressing.syslog"]
+    if seen is None:
+        return [f"its log servers could not be read: {data.get('log_servers_unread', 'they were not asked for')}"]
+    if not seen["most"]:
+        return ["it shows no way to set log servers: neither a syslog subscription of EventService nor a maker's own"]
+    wanted = planned[: seen["most"]]
+    return [] if as_planned(seen, planned) else [f"log servers {seen['servers']}, planned {wanted}"]
 
 
 @check("S020.observed", inputs=("site.server", "frame.outlets", "assets", "frame.devices"))

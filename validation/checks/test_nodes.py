@@ -291,14 +291,18 @@ def test_clock_offset_is_within_limit(subject: str, plan: Plan, facts: Facts) ->
     node = facts.nodes[subject]
     if node.error:
         return Outcome(False, None, node.error)
-    limit = site_limit(plan.site, "time_offset_ms")
-    chrony = node.data.get("chrony")
+    limit, quarters = site_limit(plan.site, "time_offset_ms"), site_limit(plan.site, "time_offset_samples")
+    chrony, day = node.data.get("chrony"), node.data.get("clock_day")
     if not chrony:
         return node_outcome(node, [f"chronyc gave no tracking: {node.data['errors'].get('chrony')}"], None, "")
-    offset_ms = readings.offset_ms(chrony["offset_s"])
-    problems = [f"offset {offset_ms:.3f} ms"] if offset_ms > float(limit.value) else []
-    problems += [f"leap status {chrony['leap']}"] if chrony["leap"] not in ("Normal", "") else []
-    return node_outcome(node, problems, offset_ms, f"offset {offset_ms:.4f} ms", unit="ms", limit=limit)
+    if not day or not day["samples"]:
+        why = node.data["errors"].get("clock_day") if not day else "chrony's log has no sample of the last day"
+        return node_outcome(node, [f"its offsets are not known: {why}"], None, "")
+    p99 = readings.p99_ms(day)
+    problems = readings.clock_faults(chrony, day, float(limit.value), float(quarters.value))
+    problems += [f"99th percentile of its offsets {p99:.3f} ms"] if p99 > float(limit.value) else []
+    good = f"99th percentile {p99:.4f} ms of {day['samples']} offsets in {day['quarters']} quarter hours"
+    return node_outcome(node, problems, p99, good, unit="ms", limit=limit)
 
 
 @check("S147.applied", inputs=("site.credentials", "site.validation", "site.os", "site.scheduler", "assets"))

@@ -24,6 +24,7 @@ from network.discover import Port
 from network.drivers import answers
 from network.drivers.answers import Line, Source, reading
 from network.drivers.credentials import (
+    BmcCredentials,
     bmc_credentials,
     factory_credentials,
     node_credentials,
@@ -254,7 +255,8 @@ def _servers(plan: Plan) -> list[str]:
 def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
     site = plan.site
     made = bmc_factory(plan, assets, book)
-    factory_of = factory_credentials(site, assets)
+    factory_of, login, names = factory_credentials(site, assets), bmc_credentials(site, assets), _servers(plan)
+    after = dict(zip(names, names[1:] + names[:1], strict=True)) if len(names) > 1 else {}
 
     def target(name: str) -> Target:
         def read() -> tuple[dict[str, Any], tuple[Identity, ...]]:
@@ -272,6 +274,7 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "ports": bmc.nics(),
                     **thermal_of(bmc),
                     **log_servers_of(bmc),
+                    **login_of_other(bmc, after.get(name, ""), login),
                 }
                 if factory_of:
                     factory = factory_of(name)
@@ -280,7 +283,18 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
 
         return Target(name, "redfish", read)
 
-    return [target(name) for name in _servers(plan)]
+    return [target(name) for name in names]
+
+
+def login_of_other(bmc: Bmc, other: str, login: Callable[[str], BmcCredentials]) -> dict[str, Any]:
+    """Whether this BMC refuses the password of another server's, which proves that not all have the same; {} without another."""
+    if not other:
+        return {}
+    try:
+        theirs = login(other)
+    except LoginNotGiven:
+        return {}
+    return {"login_of_other": {"server": other, "refused": bmc.login_refused(theirs.user, theirs.password)}}
 
 
 def thermal_of(bmc: Bmc) -> dict[str, Any]:

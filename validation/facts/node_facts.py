@@ -8,6 +8,7 @@ still comes.
 import base64
 import binascii
 import grp
+import gzip
 import hashlib
 import json
 import os
@@ -19,8 +20,10 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,15 @@ SYSCTLS = (
     "net.ipv6.conf.all.forwarding",
 )
 """Kernel parameters that role `base` sets."""
+
+
+TRACKING = "/var/log/chrony/tracking.log"
+"""chrony.conf(5), `log tracking`: date, time (UTC), source, stratum, frequency, skew, offset (s), leap status, and six more."""
+TRACKING_CELLS = 14
+TRACKING_BYTES = 8 << 20
+"""Of each log: a line has 130 bytes, and the shortest usual interval (minpoll 6, 64 s) makes 1,350 a day."""
+TRACKING_LOGS = 8
+DAY_S, QUARTER_S = 86_400.0, 900.0
 
 
 def run(*argv: str) -> tuple[int, str]:
@@ -135,6 +147,55 @@ def chrony() -> dict[str, Any]:
         "rms_offset_s": float(cells[6]),
         "leap": cells[-1],
     }
+
+
+def clock_day() -> dict[str, Any]:
+    """Offsets of the last day in chrony's tracking log: their number, their quarter hours, the largest hundredth and one more.
+
+    The log outlives restarts, and of rotated logs those are read that were written to within the day. A line that does not
+    end, a banner, and a line of a clock without a source (leap status ?) are no samples.
+    """
+    now = time.time()
+    offsets: list[float] = []
+    quarters = set()
+    for line in tracking_lines(now - DAY_S):
+        cells = line.split()
+        if len(cells) < TRACKING_CELLS or cells[7] == "?" or not re.fullmatch(r"\d{4}-\d\d-\d\d", cells[0]):
+            continue
+        try:
+            at = datetime.fromisoformat(f"{cells[0]}T{cells[1]}+00:00").timestamp()
+            offset = abs(float(cells[6]))
+        except ValueError:
+            continue
+        if now - DAY_S <= at <= now + 1 and offset < float("inf"):
+            offsets.append(offset)
+            quarters.add(int(at // QUARTER_S))
+    largest = sorted(offsets, reverse=True)[: len(offsets) // 100 + 1]
+    return {"samples": len(offsets), "quarters": len(quarters), "largest_s": largest}
+
+
+def tracking_lines(since: float) -> list[str]:
+    """Whole lines of the logs that were written to since then, at most the last TRACKING_BYTES of each. OSError without any."""
+    logs = {path: path.stat() for path in Path(TRACKING).parent.glob(f"{Path(TRACKING).name}*")}
+    found = sorted((log for log in logs.items() if stat.S_ISREG(log[1].st_mode)), key=lambda log: -log[1].st_mtime)
+    if not found:
+        raise FileNotFoundError(f"no {TRACKING}: chrony does not log what it tracks")
+    lines: list[str] = []
+    for path, status in found[:TRACKING_LOGS]:
+        if status.st_mtime < since:
+            continue
+        if path.suffix == ".gz":
+            with gzip.open(path) as packed:
+                data = packed.read(TRACKING_BYTES)
+            skipped = False
+        else:
+            with path.open("rb") as log:
+                log.seek(max(0, status.st_size - TRACKING_BYTES))
+                skipped = log.tell() > 0
+                data = log.read(TRACKING_BYTES)
+        text = data.decode("ascii", "replace").split("\n")
+        lines += text[skipped:-1]
+    return lines
 
 
 def packages() -> dict[str, str]:
@@ -503,6 +564,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "routes": routes,
     "sshd": sshd,
     "chrony": chrony,
+    "clock_day": clock_day,
     "packages": packages,
     "units": units,
     "listening": listening,

@@ -23,6 +23,13 @@ from network.drivers.redfish_syslog import LogServers
 from network.drivers.switch_agent import Chassis
 
 
+class OtherLogin(TypedDict):
+    """A login with another BMC's password: whose it was, and whether it was refused."""
+
+    server: Line
+    refused: Flag
+
+
 # ---- power and BMCs --------------------------------------------------------------------------------------------------
 @with_config(EXTRA_KEYS_STAY)
 class PduData(TypedDict):
@@ -46,6 +53,7 @@ class BmcData(TypedDict):
     factory_login_refused: NotRequired[Flag]
     thermal: NotRequired[Thermal]
     thermal_unread: NotRequired[Text]
+    login_of_other: NotRequired[OtherLogin]
     log_servers: NotRequired[LogServers]
     log_servers_unread: NotRequired[Text]
 

@@ -50,7 +50,7 @@ class Running:
         table.chmod(0o600)
         text = (site_dir("lab") / "site.yaml").read_text()
         home = "/var/lib/bringup/labs/lab/"
-        text = text.replace(f'"file:{home}secrets/bmc_password"', '"table:labels.csv#own"')
+        text = text.replace(f'"file:{home}secrets/bmc_password_{{device}}"', '"table:labels.csv#own"')
         text = text.replace(f'"file:{home}secrets/bmc_factory_password"', '"table:labels.csv#factory"')
         path = self.paths.root / "site.yaml"
         path.write_text(text.replace(home, ""))

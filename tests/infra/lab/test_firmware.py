@@ -23,9 +23,10 @@ BUDGET_S = 120
 def taken_over(running):
     """The site's account exists on the BMCs, as after `pulumi up`; all servers are off."""
     from infra.lab.accounts import account
+    from infra.lab.keys import bmc_password
 
-    password = running.paths.secret("bmc_password")
     for server in running.spec.servers:
+        password = running.paths.secret(bmc_password(server.name))
         known = {"1": account("admin", password)}
         ask(running.name, op="update", device=server.name, key="accounts", value=known)
 

@@ -141,7 +141,7 @@ def test_secrets_are_for_root_only(running):
 def test_no_secret_stands_in_a_command_line_or_a_log(running):
     secrets = [
         running.paths.secret(name).encode()
-        for name in ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password")
+        for name in ("snmp_auth", "snmp_priv", "bmc_password_gpu001", "bmc_factory_password")
     ]
     pids = net.cgroup_pids(running.spec.scope)
     shown = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -68,7 +68,7 @@ def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
         with pytest.raises(LabError, match="faults in force"):
             snapshot.save(NAME, KEY)
         lab.repair(NAME)
-        before, secret = kept(), LabPaths(NAME).secret("bmc_password")
+        before, secret = kept(), LabPaths(NAME).secret("bmc_password_gpu001")
         snapshot.save(NAME, KEY)
         assert (is_ready("gpu001"), shell("gpu001", "cat /root/file")) == (True, "kept"), "the lab goes on"
         shell("gpu001", "echo later >/root/file")
@@ -76,7 +76,7 @@ def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
 
         snapshot.restore(running.site, running.plan, KEY)
         assert kept() == before
-        assert LabPaths(NAME).secret("bmc_password") == secret
+        assert LabPaths(NAME).secret("bmc_password_gpu001") == secret
         assert (is_ready("gpu001"), lab.status(NAME)["gpu002"]["power"]) == (True, "Off")
         assert shell("gpu001", "cat /root/file; ls /etc/hosts 2>&1 | tail -c 10") == "kept\ndirectory"
         with pytest.raises(LabError, match="is up: run"):

@@ -26,7 +26,9 @@ def site_file(tmp_path: Path) -> Path:
         (tmp_path / name).write_text("made for a test\n")
     text = (site_dir("lab") / "site.yaml").read_text()
     text = text.replace("/var/lib/bringup/labs/lab/secrets/", "").replace("/var/lib/bringup/labs/lab/", "")
-    text = text.replace("factory: {user: admin,", "factory: {user: ADMIN,")
+    text = text.replace("bmc_password_{device}", "bmc_password").replace(
+        "factory: {user: admin,", "factory: {user: ADMIN,"
+    )
     path = tmp_path / "site.yaml"
     path.write_text(text)
     return path

@@ -299,7 +299,7 @@ def test_after_all_kills_nothing_is_left_to_change(rig):
 
 
 def test_no_secret_is_in_state_log_or_output(rig):
-    names = ("snmp_auth", "snmp_priv", "bmc_password", "bmc_factory_password")
+    names = ("snmp_auth", "snmp_priv", "bmc_password_gpu001", "bmc_factory_password")
     values = {LabPaths(NAME).secret(name) for name in names}
     folder = Path(os.environ["BRINGUP_VAR"])
     texts = {str(path): path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}

@@ -91,7 +91,7 @@ def test_a_site_cannot_be_changed() -> None:
 
 def test_the_secret_of_a_bad_file_appears_nowhere_in_the_error() -> None:
     clear = "hunter2-in-clear"
-    text = LAB.replace('password: "file:/var/lib/bringup/labs/lab/secrets/bmc_password"', f"password: {clear}")
+    text = LAB.replace('password: "file:/var/lib/bringup/labs/lab/secrets/bmc_password_{device}"', f"password: {clear}")
     assert clear in text
     with pytest.raises(SiteError) as caught:
         parse_site(text)
