@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from infra.kube import certificates
+from network.drivers.ssh import with_request
 from validation.facts import api_calls
 
 PROGRAM = Path(api_calls.__file__)
@@ -116,6 +117,23 @@ def test_only_the_fields_that_were_asked_for_come_back(kubeconfig: str) -> None:
     (answer,) = run({"verb": "GET", "path": "/api/v1/nodes", "fields": fields}, kubeconfig=kubeconfig)
     item = {"metadata.name": "gpu001", "status.allocatable": {"a": "1"}, "spec.taints": None}
     assert answer["body"] == {"items": [item]}
+
+
+def test_only_the_parts_of_an_answer_that_were_asked_for_come_back(kubeconfig: str) -> None:
+    review, denied = run(
+        {"verb": "POST", "path": "/review", "body": {}, "only": ["client", "status.allowed"]},
+        {"verb": "GET", "path": "/denied", "only": ["message"]},
+        kubeconfig=kubeconfig,
+    )
+    assert review["body"] == {"client": "admin", "status.allowed": None}
+    assert denied["body"] == {"message": "exceeded quota: gpus"}
+
+
+def test_the_program_runs_from_standard_input_as_over_ssh(kubeconfig: str) -> None:
+    request = {"kubeconfig": kubeconfig, "budget_s": 30.0, "calls": [{"verb": "GET", "path": "/x"}]}
+    text = with_request(PROGRAM.read_text(), request)
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)[0]["body"]["client"] == "admin"
 
 
 def test_a_refusal_is_an_answer_and_what_is_no_json_an_error(kubeconfig: str) -> None:

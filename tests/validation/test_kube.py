@@ -2,8 +2,10 @@
 
 import copy
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,13 @@ from inventory.site import Site
 from inventory.site.sections.software import SchedulerAccount
 from tests.plans import plan_of
 from validation import from_raw, kube
+from validation.checks import test_platform
+from validation.checks.conftest import PlatformSaid
 from validation.evidence import Record
+from validation.evidence.record import raw_path
+from validation.facts import Answer, Facts
 from validation.facts.kube import STRANGER, Right, Trial, ask, path_of, rights, trials
+from validation.register import load_register
 
 ACCOUNTS = (
     SchedulerAccount(name="research", users=("alice", "bob")),
@@ -52,12 +59,12 @@ class Server:
         if call["path"] == "/api/v1/nodes":
             return {"status": 200, "body": {"items": [node(one.name, dict(one.labels)) for one in self.nodes]}}
         if call["path"].endswith("subjectaccessreviews"):
-            return {"status": 201, "body": {"status": {"allowed": self.may[json.dumps(call["body"])]}}}
+            return {"status": 201, "body": {"status.allowed": self.may[json.dumps(call["body"])], "message": None}}
         if "dryRun=All" in call["path"]:
             trial = self.trials.pop(0)
             if trial.refused_by:
                 return {"status": 403, "body": {"message": f'pods "x" is forbidden: {trial.refused_by}, used: 0'}}
-            return {"status": 201, "body": {}}
+            return {"status": 201, "body": {"message": None}}
         live = copy.deepcopy(self.objects[call["path"]].manifest)
         live["metadata"] |= {"uid": "u", "resourceVersion": "1"}
         return {"status": 200, "body": live | {"status": {"phase": "Active"}}}
@@ -238,6 +245,30 @@ def test_a_server_that_does_not_answer_leaves_no_pass(plan: Plan) -> None:
         "got connection refused" in one or "refused: connection refused" in one
         for one in kube.admitted(silent, plan)[1]
     )
+
+
+def test_each_check_keeps_a_raw_output_from_which_the_gate_judges_again(
+    said: dict[str, Any], plan: Plan, record: Callable[..., Record], tmp_path: Path
+) -> None:
+    register, reader = load_register(platform=True), from_raw.Reader(plan, tmp_path)
+    facts, name = Facts(nodes={one: Answer(one, "ssh") for one in plan.devices["name"]}), next(iter(said["nodes"]))
+    for check_of_item, item, subject in (
+        (test_platform.test_pods_beyond_quota_and_tiers_are_refused, "P-04.measured", plan.site.name),
+        (test_platform.test_users_may_what_their_role_says_and_nothing_else, "P-05.measured", plan.site.name),
+        (test_platform.test_objects_of_the_platform_are_as_planned, "P-13.applied", plan.site.name),
+        (test_platform.test_node_stands_in_its_place_with_all_its_gpus, "P-16.applied", name),
+    ):
+        outcome = check_of_item(subject, plan, facts, PlatformSaid(said))
+        assert outcome.passed, outcome.detail
+        assert outcome.raw is not None
+        path = tmp_path / raw_path(hashlib.sha256(outcome.raw).hexdigest())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(outcome.raw)
+        value = json.loads(json.dumps(outcome.value))
+        made = record(item, subject, value=value, raw=outcome.raw)
+        assert reader.doubt(register.items[item], made) is None
+        silent = check_of_item(subject, plan, facts, PlatformSaid({}, "ctl01 gave no answer"))
+        assert (silent.passed, silent.detail) == (False, "ctl01 gave no answer")
 
 
 OF_RAW = {"P-04.measured": "trials", "P-05.measured": "rights", "P-13.applied": "objects"}

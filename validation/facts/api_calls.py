@@ -1,9 +1,9 @@
 """Calls to the site's API server: runs on a controller (from standard input), prints one JSON array of answers.
 
 Standard library only. The request, a JSON object as first argument, has the path of a kubeconfig (`kubeconfig`), the seconds for
-all calls (`budget_s`) and the calls (`calls`): verb, path, body, the user to impersonate, the fields to keep of a list's items.
-An answer has `status` and `body`; one that could not be had has `error`. Certificates are read by kubectl and kept in a folder that
-no other user can read, until they are loaded.
+all calls (`budget_s`) and the calls (`calls`): verb, path, body, the user to impersonate, and the fields to keep of the answer
+(`only`) or of each item of a list (`fields`): 25,000 answers are read as one. An answer has `status` and `body`; one that could not
+be had has `error`. Certificates are read by kubectl and kept in a folder that no other user can read, until they are loaded.
 """
 
 import base64
@@ -103,6 +103,8 @@ class Caller:
             return {"status": status, "body": None, "error": f"{len(text)} bytes that are no JSON"}
         if one.get("fields") and isinstance(body, dict):
             body = {"items": [kept(item, one["fields"]) for item in body.get("items", ())]}
+        elif one.get("only") and isinstance(body, dict):
+            body = kept(body, one["only"])
         return {"status": status, "body": body, "error": ""}
 
 

@@ -35,6 +35,8 @@ NODE_FIELDS = (
     "status.allocatable",
     "status.conditions",
 )
+ALLOWED, MESSAGE = "status.allowed", "message"
+"""What is kept of the answers to a SubjectAccessReview and to a pod, and of every refusal."""
 STRANGER = "bringup-stranger"
 """A user of no account."""
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate")
@@ -172,11 +174,14 @@ def ask(plan: Plan, call: CallApi) -> dict[str, Any]:
     asked, tried = list(rights(plan)), list(trials(plan))
     review = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     calls: list[dict[str, Any]] = [
-        {"verb": "GET", "path": "/version"},
+        {"verb": "GET", "path": "/version", "only": ("gitVersion",)},
         {"verb": "GET", "path": "/api/v1/nodes", "fields": NODE_FIELDS},
         *({"verb": "GET", "path": path_of(one)} for one in objects),
-        *({"verb": "POST", "path": review, "body": one.review} for one in asked),
-        *({"verb": "POST", "path": dry_run(one), "body": pod(one), "user": one.user} for one in tried),
+        *({"verb": "POST", "path": review, "body": one.review, "only": (ALLOWED, MESSAGE)} for one in asked),
+        *(
+            {"verb": "POST", "path": dry_run(one), "body": pod(one), "user": one.user, "only": (MESSAGE,)}
+            for one in tried
+        ),
     ]
     answers = list(call(calls))
     version, nodes = answers[:2]
@@ -220,7 +225,7 @@ def _object(answer: Mapping[str, Any]) -> Any:
 
 def _allowed(answer: Mapping[str, Any]) -> bool | str:
     body = answer.get("body") or {}
-    allowed = body.get("status", {}).get("allowed") if answer.get("status") == 201 else None
+    allowed = body.get(ALLOWED) if answer.get("status") == 201 else None
     return allowed if isinstance(allowed, bool) else _said(answer)
 
 
@@ -230,7 +235,7 @@ def _admitted(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _said(answer: Mapping[str, Any]) -> str:
     body = answer.get("body") or {}
-    return str(answer.get("error") or body.get("message") or f"an answer of status {answer.get('status')}")
+    return str(answer.get("error") or body.get(MESSAGE) or f"an answer of status {answer.get('status')}")
 
 
 def over_ssh(plan: Plan) -> CallApi:
