@@ -258,11 +258,12 @@ def _read_devices(site: Site, evidence: Path) -> _Devices:
 
 def _checked(site: Site, register: Register) -> Mapping[str, Sequence[str]]:
     """The items that a check can prove on this site. On one with Kubernetes no check of Slurm or of nodes runs yet."""
-    known = checks_of_items()
-    if site.scheduler.kind != "kubernetes":
-        return known
     items = register.items
-    return {name: only for name, only in known.items() if name in items and register.on_kubernetes(items[name])}
+    return {
+        name: only
+        for name, only in checks_of_items().items()
+        if name not in items or register.can_run(items[name], site)
+    }
 
 
 def _today(read: _Devices) -> tuple[Frozen | None, str]:

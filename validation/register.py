@@ -218,9 +218,9 @@ class Register:
         kinds, folders = WITHOUT_NODES
         return item.kind in kinds and self.steps[item.step].folder in folders
 
-    def on_kubernetes(self, item: Item) -> bool:
-        """Whether a check of the item can run on a site with Kubernetes: those of its platform, and what the plan answers."""
-        return of_platform(item.id) or self.planned(item)
+    def can_run(self, item: Item, site: Site) -> bool:
+        """Whether checks of the item run on a site. With Kubernetes those of its platform do, and those that the plan answers."""
+        return site.scheduler.kind != "kubernetes" or of_platform(item.id) or self.planned(item)
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""

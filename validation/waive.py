@@ -141,7 +141,7 @@ def asked_of(
     register: Register, item: Item, plan: PlanView, selected: Mapping[str, list[str]] | None = None
 ) -> list[str]:
     """The subjects of an item that its checks ask on this plan; ``selected`` is ``register.select_all(plan)``, for many items."""
-    if item.id not in checks_of_items():
+    if item.id not in checks_of_items() or not register.can_run(item, plan.site):
         return []
     found = selected if selected is not None else register.select_all(plan)
     able = {name for selector in checks_of_items()[item.id] for name in found[selector]}

@@ -20,7 +20,7 @@ from validation.program import checks_of_items
 from validation.register import Register, load_register, of_platform, register_for
 from validation.return_to_service import failed_items
 from validation.verdict import GATE_ITEM, Verdict, judge
-from validation.waive import Waiver, refused
+from validation.waive import Waiver, asked_of, refused
 
 LEAST = 12
 """Items that issue 16 asks for."""
@@ -126,6 +126,13 @@ def test_a_rehearsal_names_what_it_does_not_exercise(kubernetes_site: Site, whol
 def test_what_a_rehearsal_exercises_has_a_check_and_the_other_way_round(whole: Register) -> None:
     exercised = {name for name in whole.exercised_items() if of_platform(name)}
     assert exercised == {name for name in checks_of_items() if of_platform(name)}
+
+
+def test_what_no_check_asks_on_such_a_site_an_external_report_closes(kubernetes_site: Site, whole: Register) -> None:
+    plan = SmallPlan(kubernetes_site)
+    assert asked_of(whole, whole.items["S160.measured"], plan) == []
+    assert asked_of(whole, whole.items["P-05.measured"], plan) == ["lab"]
+    assert asked_of(whole, whole.items["S097.computed"], plan) == ["lab"]
 
 
 def test_records_and_waivers_of_them_are_taken(
