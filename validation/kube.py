@@ -3,6 +3,7 @@
 Each function gives the value of a record and what is wrong: the checks use them, and the gate again, on the raw output.
 """
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,13 +39,20 @@ def objects(said: Mapping[str, Any], plan: Plan) -> Judged:
     return value, _with_way_out(problems, "pulumi preview --diff shows them, pulumi up puts them back")
 
 
+@functools.lru_cache(maxsize=2)
+def _planned(plan: Plan) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, int]]:
+    """Labels and GPUs of all GPU nodes, computed once for a plan: each node is a subject of its own."""
+    return node_labels(plan), {one.name: one.gpus for one in nodes_of(plan, plan.catalog).nodes}
+
+
 def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     """One GPU node: ready, open for pods, in its place, with all its GPUs on offer."""
     found = said["nodes"].get(name)
-    gpus = next(one.gpus for one in nodes_of(plan, plan.catalog).nodes if one.name == name)
+    places, all_gpus = _planned(plan)
+    gpus = all_gpus[name]
     if not isinstance(found, Mapping):
         return {"ready": False, "gpus": 0}, [f"the API server knows no node {name}: its kubelet has not registered it"]
-    labels, wanted = found["metadata.labels"] or {}, {**node_labels(plan)[name], HOSTNAME: name}
+    labels, wanted = found["metadata.labels"] or {}, {**places[name], HOSTNAME: name}
     conditions = {one["type"]: one["status"] for one in found["status.conditions"] or ()}
     ready = conditions.get("Ready") == "True"
     offered = _whole((found["status.allocatable"] or {}).get(GPU_RESOURCE, "0"))

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,7 +23,11 @@ PROGRAM = Path(api_calls.__file__)
 class Api(http.server.BaseHTTPRequestHandler):
     """Answers with what it was asked; /api/v1/nodes with two nodes, /broken with no JSON, /denied with 403."""
 
+    protocol_version = "HTTP/1.1"
+    connections: ClassVar[set[tuple[str, int]]] = set()
+
     def reply(self) -> None:
+        self.connections.add(self.client_address)
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
         status, said = 201 if self.command == "POST" else 200, json.dumps(self.told(body))
@@ -32,8 +36,10 @@ class Api(http.server.BaseHTTPRequestHandler):
         if self.path == "/broken":
             said = "no json"
         self.send_response(status)
+        self.send_header("Content-Length", str(len(said)))
         self.end_headers()
         self.wfile.write(said.encode())
+        self.close_connection = self.path == "/last"
 
     def told(self, body: Any) -> Any:
         if self.path == "/api/v1/nodes":
@@ -110,6 +116,24 @@ def test_calls_are_answered_in_order_with_the_client_certificate_and_the_user(ku
     for number, answer in enumerate(run(*calls, kubeconfig=kubeconfig)):
         assert answer["status"] == 201
         assert answer["body"] == {"as": f"user{number}", "body": {"n": number}, "client": "admin"}
+
+
+def test_connections_are_kept_and_one_that_the_server_closed_is_made_again(kubeconfig: str) -> None:
+    Api.connections.clear()
+    answers = run(*[{"verb": "GET", "path": "/x"}] * 60, kubeconfig=kubeconfig)
+    assert {answer["status"] for answer in answers} == {200}
+    assert len(Api.connections) <= api_calls.AT_ONCE
+    answers = run(*[{"verb": "GET", "path": "/last"}] * 30, kubeconfig=kubeconfig)
+    assert {answer["status"] for answer in answers} == {200}
+
+
+def test_a_server_that_is_not_there_is_said(kubeconfig: str, tmp_path: Path) -> None:
+    told = json.loads((tmp_path / "told.json").read_text())
+    told["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    (tmp_path / "told.json").write_text(json.dumps(told))
+    (answer,) = run({"verb": "GET", "path": "/version"}, kubeconfig=kubeconfig)
+    assert answer["status"] == 0
+    assert "refused" in answer["error"]
 
 
 def test_only_the_fields_that_were_asked_for_come_back(kubeconfig: str) -> None:

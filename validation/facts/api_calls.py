@@ -14,12 +14,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 AT_ONCE = 8
 CALL_S = 20.0
@@ -78,8 +79,11 @@ class Caller:
     """Makes calls until the budget is spent."""
 
     def __init__(self, kubeconfig: str, budget_s: float) -> None:
-        self.server, self.tls, self.headers = connection(kubeconfig)
+        server, self.tls, self.headers = connection(kubeconfig)
+        parts = urlsplit(server)
+        self.host, self.port, self.prefix = parts.hostname or "", parts.port or 443, parts.path
         self.end = time.monotonic() + budget_s
+        self.own = threading.local()
 
     def call(self, one: dict[str, Any]) -> dict[str, Any]:
         left = self.end - time.monotonic()
@@ -89,14 +93,10 @@ class Caller:
         if one.get("user"):
             headers["Impersonate-User"] = one["user"]
         data = json.dumps(one["body"]).encode() if one.get("body") is not None else None
-        asked = urllib.request.Request(self.server + one["path"], data, headers, method=one["verb"])
         try:
-            with urllib.request.urlopen(asked, timeout=min(CALL_S, left), context=self.tls) as answer:
-                status, text = answer.status, answer.read(LONGEST + 1)
-        except urllib.error.HTTPError as error:
-            status, text = error.code, error.read(LONGEST + 1)
-        except (urllib.error.URLError, OSError) as error:
-            return {"status": 0, "body": None, "error": str(getattr(error, "reason", error))}
+            status, text = self.answer(one["verb"], self.prefix + one["path"], data, headers)
+        except (HTTPException, OSError) as error:
+            return {"status": 0, "body": None, "error": str(error) or type(error).__name__}
         try:
             body = json.loads(text)
         except ValueError:
@@ -106,6 +106,31 @@ class Caller:
         elif one.get("only") and isinstance(body, dict):
             body = kept(body, one["only"])
         return {"status": status, "body": body, "error": ""}
+
+    def answer(self, verb: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Over the connection of this thread, which is kept; once more over a new one where the server has closed it."""
+        kept_one = getattr(self.own, "http", None)
+        try:
+            return self.asked(kept_one or self.connect(), verb, path, data, headers)
+        except (HTTPException, OSError):
+            self.own.http = None
+            if kept_one is None:
+                raise
+            return self.asked(self.connect(), verb, path, data, headers)
+
+    def connect(self) -> HTTPSConnection:
+        self.own.http = HTTPSConnection(self.host, self.port, timeout=CALL_S, context=self.tls)
+        return self.own.http
+
+    def asked(
+        self, http: HTTPSConnection, verb: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        http.request(verb, path, data, headers)
+        answer = http.getresponse()
+        text = answer.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            self.own.http = None
+        return answer.status, text
 
 
 def main(request: dict[str, Any]) -> list[dict[str, Any]]:
