@@ -33,7 +33,19 @@ from network.drivers.redfish_power import PowerSupplies, Thermal
 from network.drivers.switch_agent import software
 from network.infiniband.subnet import guid_book
 from network.infiniband.wire import FABRIC
-from validation import assembly, burn_in, gpu_faults, incast, infiniband, kube, link_pairs, permutation, readings, sharp
+from validation import (
+    assembly,
+    burn_in,
+    gpu_faults,
+    incast,
+    infiniband,
+    kube,
+    link_pairs,
+    permutation,
+    readings,
+    sharp,
+    spreading,
+)
 from validation import training_story as story
 from validation.collectives import compared, links_of, of_node
 from validation.collectives import problems as bandwidth_problems
@@ -439,7 +451,8 @@ def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callabl
 
 def _permuted(raw: bytes, subject: str, plan: Plan) -> Again:
     """What a permutation showed of adaptive routing, from the counters of uplinks and adapters."""
-    found = permutation.judge(plan, json.loads(raw))
+    judge = permutation.judge if plan.site.fabric.kind == "ib" else spreading.judge
+    found = judge(plan, json.loads(raw))
     return Again(found.value, found.problems)
 
 

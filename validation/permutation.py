@@ -99,7 +99,7 @@ def judge(plan: Plan, said: Mapping[str, Any]) -> Found:
         if problems:
             return Found(value, problems)
         rates = [float(found[1]) for text in of["flows"].values() if (found := RATE.search(text))]
-        spread = max(_spread([of["sent"][end] for end in ends]) for ends in wanted.uplinks.values())
+        spread = max(spread_of([of["sent"][end] for end in ends]) for ends in wanted.uplinks.values())
         value[name] = {
             "gb_s": round(sum(rates) / 8, 3),
             "spread": round(spread, 4),
@@ -125,7 +125,8 @@ def _unread(wanted: Permutation, of: Mapping[str, Any]) -> Iterator[str]:
             yield f"{leaf}: its uplinks carried nothing"
 
 
-def _spread(words: list[int]) -> float:
+def spread_of(words: list[int]) -> float:
+    """From the least to the most of what uplinks sent, over their mean."""
     return (max(words) - min(words)) * len(words) / sum(words)
 
 

@@ -43,6 +43,7 @@ from validation.facts import (
 )
 from validation.facts import kube as kube_facts
 from validation.facts import permutation as permutation_act
+from validation.facts import spreading as spreading_act
 from validation.facts import telemetry as telemetry_facts
 from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
@@ -215,10 +216,12 @@ def permutation_run(plan: Plan, facts: Facts, guids: Mapping[str, str]) -> Mappi
 
 
 def try_adaptive(plan: Plan, facts: Facts, guids: Mapping[str, str]) -> Mapping[str, Any]:
-    """The permutation of an InfiniBand plan; only "errors" where it cannot be run."""
+    """The permutation of a plan; only "errors" where it cannot be run."""
     wanted = permutation_act.planned(plan)
     if wanted is None:
         return {"errors": {}}
+    if plan.site.fabric.kind != "ib":
+        return spreading_act.run(plan, wanted)
     known = permutation.prepared(plan, wanted, facts, guids)
     return permutation_act.run(plan, wanted, known) if isinstance(known, permutation_act.Known) else {"errors": known}
 

@@ -11,7 +11,7 @@ from inventory.catalog.devices import DeviceType
 from network.infiniband import subnet
 from network.nos.model import Model
 from network.roce_host import wanted
-from validation import infiniband, permutation, roce
+from validation import infiniband, permutation, roce, spreading
 from validation.assembly import is_container
 from validation.check import Outcome, check
 from validation.checks.test_assembly import built
@@ -28,6 +28,16 @@ MOST_SHOWN = 8
 BY_HASH = (
     "site fabric.load_balancing is {0}: packets of a flow take one path. Fix: fabric.load_balancing: adaptive, on a system that "
     "has it (fabric.nos: cumulus)"
+)
+
+
+BOTH_RUNS = (
+    "{adaptive[gb_s]:.1f} GB/s with adaptive routing, uplinks {adaptive[spread]:.0%} apart; "
+    "{static[gb_s]:.1f} GB/s without, {static[spread]:.0%} apart"
+)
+BY_DRAWS = (
+    "{gb_s:.1f} GB/s, uplinks {spread:.0%} apart; one of twenty hashes of the same flows: {hashed_gb_s:.1f} GB/s, "
+    "{hashed_spread:.0%} apart"
 )
 
 
@@ -156,31 +166,29 @@ def on_infiniband(subject: str, plan: Plan, facts: Facts, guids: Mapping[str, st
 
 @check(
     "S057.measured",
-    inputs=("frame.devices", "frame.cables", "site.fabric", "site.server", "site.versions", "assets"),
+    inputs=(*OF_SWITCHES, "site.server", "site.versions"),
 )
 def test_adaptive_routing_spreads_a_permutation(
     subject: str, plan: Plan, facts: Facts, request: pytest.FixtureRequest
 ) -> Outcome:
-    """With adaptive routing the load is not slower than without, its uplinks are more alike, and no packet is sent again."""
-    if plan.site.fabric.kind != "ib":
-        pytest.skip(
-            "a permutation on a RoCE fabric is not tried: switches that spread packets have no service level without"
-        )
+    """With adaptive routing the load is not slower than without, its uplinks are more alike, and no packet is sent again.
+
+    On RoCE there is no run without it: the load has to be faster and more even than a hash of the same flows.
+    """
+    over_ethernet = plan.site.fabric.kind != "ib"
+    if over_ethernet and (why := not_planned(plan)):
+        return Outcome(False, None, why)
     skip_containers(facts)
     said: Mapping[str, Any] = request.getfixturevalue("permutation_run")
-    found = permutation.judge(plan, said)
+    found = (spreading if over_ethernet else permutation).judge(plan, said)
     wanted = planned(plan)
     hosts = {end.partition(":")[0] for end in wanted.ends} if wanted else set()
-    asked = identities([answers.get(name) for name in sorted(hosts) for answers in (facts.nodes,)] + [best_view(facts)])
-    value = found.value
-    good = (
-        ""
-        if found.problems
-        else (
-            f"{value['adaptive']['gb_s']:.1f} GB/s with adaptive routing, uplinks {value['adaptive']['spread']:.0%} apart; "
-            f"{value['static']['gb_s']:.1f} GB/s without, {value['static']['spread']:.0%} apart"
-        )
+    leaves = (
+        [facts.roce_switches.get(name) for name in wanted.uplinks] if wanted and over_ethernet else [best_view(facts)]
     )
+    asked = identities([*(facts.nodes.get(name) for name in sorted(hosts)), *leaves])
+    value = found.value
+    good = "" if found.problems else BY_DRAWS.format(**value) if over_ethernet else BOTH_RUNS.format(**value)
     shown = found.problems[:MOST_SHOWN]
     more = [f"and {len(found.problems) - MOST_SHOWN} more"] if len(found.problems) > MOST_SHOWN else []
     raw = json.dumps(said, sort_keys=True, indent=1).encode()
