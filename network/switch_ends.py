@@ -2,7 +2,7 @@
 
     end = sonic({"oper_status": "up", "speed": "400000", "fec": "rs", "FEC_PRE_BER": "1.48e-20"}, Source("rol001", "read swp1"))
 
-Fields are those of SONiC's APPL_DB, STATE_DB and COUNTERS_DB (network/nos/sonic/databases.py has the source).
+Fields of `sonic` are those of SONiC's APPL_DB, STATE_DB and COUNTERS_DB (network/nos/sonic/databases.py has the source).
 """
 
 import re
@@ -12,7 +12,7 @@ from network.drivers import answers
 from network.drivers.answers import Source
 from network.link_ends import LinkEnd
 
-_DECIMAL = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
+_DECIMAL = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
 _LIGHT = re.compile(r"rx[0-9]{1,2}power")
 
 
@@ -43,6 +43,34 @@ def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
             rx_range_dbm=None if low is None or high is None else (low, high),
             lanes=len(row["lanes"].split(",")) if row.get("lanes") else 0,
             effective_ber=_number(row, "FEC_POST_BER"),
+        )
+
+
+def eos(row: Mapping[str, str], source: Source) -> LinkEnd:
+    """An end by EOS's show commands (network/nos/eos/counters.py). UnreadableAnswer without `lineProtocolStatus`, and for fields
+    that are no numbers. FEC's code and bit errors after FEC are not known.
+    """
+    state = row.get("lineProtocolStatus", "")
+    if not state.isalpha():
+        raise source.unreadable("lineProtocolStatus of a port", answers.line(state)[:80] or "nothing")
+    up = state == "up"
+    with answers.reading(source, "numbers of EOS"):
+        power = [
+            _number(row, name) for name in sorted(row, key=lambda name: (len(name), name)) if name.startswith("rxPower")
+        ]
+        low, high = _number(row, "lowAlarm"), _number(row, "highAlarm")
+        bandwidth, lanes = _number(row, "bandwidth"), _number(row, "lanes")
+        return LinkEnd(
+            state="Up" if up else "Down",
+            physical="LinkUp" if up else "LinkDown",
+            rate_gbps=bandwidth / 1e9 if up and bandwidth else 0.0,
+            fec="",
+            raw_ber=_number(row, "preFecBer"),
+            errors=None,
+            counted_s=None,
+            rx_dbm=tuple(one for one in power if one is not None),
+            rx_range_dbm=None if low is None or high is None else (low, high),
+            lanes=int(lanes or 0),
         )
 
 

@@ -8,6 +8,7 @@ An end is known by what can be asked of it:
     switches of an InfiniBand fabric   ibdiagnet
     switches that run Linux, servers' ports in the in-band network     ethtool
     SONiC                              its databases: FEC, bit error rates, light
+    Arista EOS                         its show commands: bit error rate before FEC, light
     other Ethernet switches            their SNMP agent, by Prometheus: state and rate, no FEC, bit errors or light
 Rates of counters come from Prometheus, or on InfiniBand from two runs of ibdiagnet.
 """
@@ -280,6 +281,7 @@ TOOLS: Mapping[str, Callable[[Any, Source], LinkEnd]] = {
     "ethtool": ethtool.link_end,
     "ibdiagnet": _of_planes,
     "sonic": switch_ends.sonic,
+    "eos": switch_ends.eos,
     "prometheus": _of_agent,
 }
 

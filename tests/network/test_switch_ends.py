@@ -5,7 +5,7 @@ import pytest
 from network import link_ends
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
-from network.switch_ends import sonic
+from network.switch_ends import eos, sonic
 
 SOURCE = Source("rol001", "read ends of links")
 ROW = {
@@ -62,3 +62,30 @@ def test_no_light_is_below_any_alarm():
 def test_a_garbled_end_is_an_error_that_names_the_switch(wrong):
     with pytest.raises(UnreadableAnswer, match="rol001"):
         sonic({**ROW, **wrong}, SOURCE)
+
+
+ARISTA = {
+    "lineProtocolStatus": "up",
+    "bandwidth": "400000000000",
+    "lanes": "4",
+    "preFecBer": "5.378509864228316e-10",
+    "rxPower1": "-1.46",
+    "rxPower2": "-40.3",
+    "lowAlarm": "-13.3",
+    "highAlarm": "4.5",
+}
+
+
+def test_an_end_of_eos_is_read_and_says_what_it_does_not_show():
+    end = eos(ARISTA, SOURCE)
+    assert (end.rate_gbps, end.lanes, end.raw_ber, end.rx_dbm) == (400.0, 4, 5.378509864228316e-10, (-1.46, -40.3))
+    assert end.unshown == ("FEC", "bit errors after FEC")
+    said = list(link_ends.seen(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15))
+    assert said == ["receives -40.3 dBm on lane 2, the module allows -13.3 to 4.5"]
+    assert eos({**ARISTA, "lineProtocolStatus": "lowerLayerDown"}, SOURCE).rate_gbps == 0.0
+
+
+@pytest.mark.parametrize("wrong", [{"lineProtocolStatus": ""}, {"bandwidth": "fast"}, {"preFecBer": "unreadable"}])
+def test_a_garbled_end_of_eos_is_an_error_that_names_the_switch(wrong):
+    with pytest.raises(UnreadableAnswer, match="rol001"):
+        eos({**ARISTA, **wrong}, SOURCE)

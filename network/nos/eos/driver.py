@@ -16,7 +16,7 @@ that this driver speaks to, TLS profiles and SNMPv3 users (KEPT).
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -29,6 +29,7 @@ from network.drivers.errors import (
     PushRefused,
 )
 from network.nos.driver import SwitchFacts, another_push, changed_meanwhile
+from network.nos.eos import counters
 from network.nos.over_https import OverHttps
 
 PATH = "/command-api"
@@ -115,6 +116,17 @@ class Switch(OverHttps):
         table = _part(_part(said, "vrfs"), "default").get("peers", {})
         peers = answers.read(dict[Line, _Peer], table, self._source(operation))
         return {_port(peer): values.get("peerState", "") for peer, values in peers.items()}
+
+    def queue_counters(self, ports: Iterable[str]) -> dict[str, dict[str, int]]:
+        """{port: counters of its queues, priorities and watchdog}; see network.nos.eos.counters."""
+        operation = "read counters of queues"
+        queues, marks, pauses, watchdog = self._shows(operation, *counters.QUEUE_COMMANDS)
+        return counters.queue_counters(ports, queues, marks, pauses, watchdog, self._source(operation))
+
+    def link_ends(self, ports: Iterable[str]) -> dict[str, dict[str, str]]:
+        """{port: state, rate, lanes, bit error rate before FEC and light}; see network.nos.eos.counters."""
+        interfaces, phys, optics = self._shows("read ends of links", *counters.LINK_COMMANDS)
+        return counters.link_ends(ports, interfaces, phys, optics)
 
     def saved(self) -> bool:
         """Whether the startup configuration is the running one."""

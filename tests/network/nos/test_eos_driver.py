@@ -17,6 +17,7 @@ from network.drivers.errors import (
     PushRefused,
     PushRolledBack,
     Unreachable,
+    UnreadableAnswer,
 )
 from network.nos.choose import driver
 from network.nos.eos import startup_config
@@ -133,6 +134,44 @@ def test_facts_and_sessions_are_read(eapi):
         assert (facts.hostname, facts.mgmt_mac, facts.version) == ("rol001", "44:4c:a8:00:00:02", "4.32.1F")
         assert facts.ports == {"Management1": ("up", 1500), "Ethernet1/1": ("down", 9214)}
         assert one.neighbours() == {"Ethernet1/1": "Established", "10.78.1.1": "Idle"}
+
+
+def test_counters_of_queues_pauses_marks_and_the_watchdog_are_read_for_each_port(eapi):
+    with switch(eapi) as one:
+        assert one.queue_counters(["Ethernet1/1"])["Ethernet1/1"] == {
+            **{f"{word}/{number}": 0 for word in ("sent", "dropped") for number in range(3)},
+            "sent/3": 20 + 1,
+            "dropped/3": 2,
+            "marked/0": 0,
+            "marked/3": 12,
+            "storms/3": 1,
+            "pauses_sent/3": 6,
+            "pauses_received/3": 5,
+            "pauses_sent/4": 0,
+            "pauses_received/4": 0,
+        }
+        with pytest.raises(
+            UnreadableAnswer, match="marked of Ethernet2/1; marks need `hardware counter feature ecn out`"
+        ):
+            one.queue_counters(["Ethernet2/1"])
+        with pytest.raises(UnreadableAnswer, match="sent of each of the classes 0 to 2 at Ethernet3/1"):
+            one.queue_counters(["Ethernet3/1"])
+
+
+def test_ends_of_links_are_read_with_the_worst_phy_of_the_line_and_light(eapi):
+    with switch(eapi) as one:
+        ends = one.link_ends(["Ethernet1/1", "Ethernet9/1"])
+    assert set(ends) == {"Ethernet1/1"}
+    assert ends["Ethernet1/1"] == {
+        "lineProtocolStatus": "down",
+        "bandwidth": "400000000000",
+        "lanes": "4",
+        "preFecBer": "5.378509864228316e-10",
+        "rxPower1": "-1.46",
+        "rxPower2": "-0.09",
+        "lowAlarm": "-13.3",
+        "highAlarm": "4.5",
+    }
 
 
 def test_what_runs_is_read_back_to_the_planned_model(eapi):
