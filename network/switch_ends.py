@@ -13,6 +13,7 @@ from network.drivers.answers import Source
 from network.link_ends import LinkEnd
 
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
+_SPEED = re.compile(r"([0-9]{1,4})G")
 _LIGHT = re.compile(r"rx[0-9]{1,2}power")
 
 
@@ -43,6 +44,31 @@ def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
             rx_range_dbm=None if low is None or high is None else (low, high),
             lanes=len(row["lanes"].split(",")) if row.get("lanes") else 0,
             effective_ber=_number(row, "FEC_POST_BER"),
+        )
+
+
+def cumulus(row: Mapping[str, str], source: Source) -> LinkEnd:
+    """An end by NVUE (network.nos.cumulus.driver). UnreadableAnswer without `oper-status`, and for fields that are no numbers.
+    Width and light are not known.
+    """
+    state = row.get("oper-status", "")
+    if not state.isalpha():
+        raise source.unreadable("oper-status of a port", answers.line(state)[:80] or "nothing")
+    up = state == "up"
+    with answers.reading(source, "numbers of NVUE"):
+        speed = _SPEED.fullmatch(row.get("speed", ""))
+        if up and not speed:
+            raise ValueError(f"speed: {row.get('speed', 'nothing')[:40]!r}")
+        errors, minutes = _number(row, "effective-errors"), _number(row, "time-since-last-clear-min")
+        return LinkEnd(
+            state="Up" if up else "Down",
+            physical="LinkUp" if up else "LinkDown",
+            rate_gbps=float(speed[1]) if up and speed else 0.0,
+            fec="" if row.get("fec", "auto") == "auto" else answers.line(row["fec"]),  # auto is what was asked for
+            raw_ber=_number(row, "raw-ber"),
+            errors=None if errors is None else int(errors),
+            counted_s=None if minutes is None else minutes * 60,
+            effective_ber=_number(row, "effective-ber"),
         )
 
 

@@ -7,6 +7,7 @@ An end is known by what can be asked of it:
     adapters of the compute fabric     mlxlink, and ibdiagnet on InfiniBand
     switches of an InfiniBand fabric   ibdiagnet
     switches that run Linux, servers' ports in the in-band network     ethtool
+    Cumulus Linux                      NVUE: FEC, bit error rates
     SONiC                              its databases: FEC, bit error rates, light
     Arista EOS                         its show commands: bit error rate before FEC, light
     other Ethernet switches            their SNMP agent, by Prometheus: state and rate, no FEC, bit errors or light
@@ -280,6 +281,7 @@ TOOLS: Mapping[str, Callable[[Any, Source], LinkEnd]] = {
     "mlxlink": link_ends.parse,
     "ethtool": ethtool.link_end,
     "ibdiagnet": _of_planes,
+    "cumulus": switch_ends.cumulus,
     "sonic": switch_ends.sonic,
     "eos": switch_ends.eos,
     "prometheus": _of_agent,

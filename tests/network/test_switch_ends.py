@@ -5,7 +5,7 @@ import pytest
 from network import link_ends
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
-from network.switch_ends import eos, sonic
+from network.switch_ends import cumulus, eos, sonic
 
 SOURCE = Source("rol001", "read ends of links")
 ROW = {
@@ -89,3 +89,31 @@ def test_an_end_of_eos_is_read_and_says_what_it_does_not_show():
 def test_a_garbled_end_of_eos_is_an_error_that_names_the_switch(wrong):
     with pytest.raises(UnreadableAnswer, match="rol001"):
         eos({**ARISTA, **wrong}, SOURCE)
+
+
+NVUE = {
+    "oper-status": "up",
+    "speed": "400G",
+    "fec": "rs",
+    "raw-ber": "3E-6",
+    "effective-ber": "15E-255",
+    "effective-errors": "0",
+    "time-since-last-clear-min": "395",
+}
+
+
+def test_an_end_of_cumulus_linux_is_read_with_the_time_that_it_has_counted():
+    end = cumulus(NVUE, SOURCE)
+    assert (end.rate_gbps, end.fec, end.raw_ber, end.errors, end.counted_s) == (400.0, "rs", 3e-6, 0, 395 * 60)
+    assert end.unshown == ("width",)
+    assert list(link_ends.faults(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15)) == []
+    assert cumulus({**NVUE, "fec": "auto"}, SOURCE).fec == ""
+    assert cumulus({"oper-status": "down"}, SOURCE).rate_gbps == 0.0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"oper-status": ""}, {"speed": "auto"}, {"raw-ber": "low"}, {"effective-errors": "-"}]
+)
+def test_a_garbled_end_of_cumulus_linux_is_an_error_that_names_the_switch(wrong):
+    with pytest.raises(UnreadableAnswer, match="rol001"):
+        cumulus({**NVUE, **wrong}, SOURCE)

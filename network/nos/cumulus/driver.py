@@ -70,6 +70,9 @@ QUEUE_COUNTERS: Mapping[str, Mapping[str, str]] = {
     "pfc-stats": {"tx-pause-frames": "pauses_sent", "rx-pause-frames": "pauses_received"},
 }
 """Parts of an interface's QoS counters, their names, and ours; of queues, priority groups and priorities, which have one number."""
+LINK = ("oper-status", "speed", "fec")
+PHY_DETAIL = ("raw-ber", "effective-ber", "effective-errors", "time-since-last-clear-min")
+"""What is read of an end, of `link` and of its `phy-detail`."""
 NEEDED = frozenset({"sent", "marked", "dropped", "pauses_sent", "pauses_received"})
 DIGITS = 20
 """Of a counter of 64 bits."""
@@ -175,6 +178,29 @@ class Switch(OverHttps):
                             )
             if lacking := sorted(NEEDED - {key.partition("/")[0] for key in counted}):
                 raise self._source(operation).unreadable(f"{', '.join(lacking)} of {port}", "nothing of them")
+        return found
+
+    def link_ends(self, ports: Iterable[str]) -> dict[str, dict[str, str]]:
+        """{port: state, rate, FEC, bit error rates and since when they count}, without ports that it does not have.
+
+        Paths and names after `nv show interface <port>` and `nv show interface <port> link phy-detail` of Cumulus Linux; a release
+        without the latter says nothing of errors.
+        """
+        operation = "read ends of links"
+        links = self._tree(operation, "interface", {"rev": "operational"})
+        found = {}
+        for port in ports:
+            link = _part(_part(links, port), "link")
+            if not link:
+                continue
+            said = {name: link[name] for name in LINK if name in link}
+            path = f"interface/{quote(port, safe='')}/link/phy-detail"
+            status, body = self._ask(operation, "GET", path, {"rev": "operational"})
+            detail = {} if status == 404 else self._answer(operation, status, body)
+            if not isinstance(detail, dict):
+                raise self._source(operation).unreadable(f"an object of {port}", f"a {type(detail).__name__}")
+            said |= {name: detail[name] for name in PHY_DETAIL if name in detail}
+            found[port] = {name: answers.line(str(value)) for name, value in said.items()}
         return found
 
     def _number(self, operation: str, name: str, value: Any) -> int:

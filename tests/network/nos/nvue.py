@@ -63,6 +63,8 @@ class Nvue(BaseHTTPRequestHandler):
             return self.answer(200, self.revisions[unquote(path.removeprefix("revision/"))])
         if path == "vrf/default/router/bgp/neighbor":
             return self.answer(200, MODELLED["neighbor"])
+        if path.endswith("/phy-detail") and path not in MODELLED:
+            return self.answer(404, {"title": "Not Found"})
         return self.answer(200, MODELLED[path])
 
     def do_POST(self) -> None:

@@ -157,6 +157,21 @@ def test_counters_of_queues_and_pauses_are_read_for_each_port(nvue):
             one.queue_counters(["swp3"])
 
 
+def test_ends_of_links_are_read_with_bit_errors_where_the_release_has_them(nvue):
+    with switch(nvue) as one:
+        ends = one.link_ends(["swp1", "eth0", "swp9"])
+    assert ends == {
+        "swp1": {
+            "oper-status": "down",
+            "raw-ber": "15E-255",
+            "effective-ber": "15E-255",
+            "effective-errors": "0",
+            "time-since-last-clear-min": "395",
+        },
+        "eth0": {"oper-status": "up"},
+    }
+
+
 def test_facts_and_sessions_are_read(nvue):
     with switch(nvue) as one:
         facts = one.facts()
