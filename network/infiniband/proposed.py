@@ -83,10 +83,30 @@ def _findings(made: Binding, places: Mapping[str, tuple[str, int]]) -> Iterable[
             remedies=[remedy(fix="names", hosts=len(hosts))],
             adapters=len(made.single),
         )
-    for guid, place, said, kind in made.against:
+    devices = [row for row in made.against if _names_the_host(row[2], row[1])]
+    if len(devices) >= MARGIN:
+        words = {"names": some(f"{said} at {place}" for _, place, said, _ in devices)}
+        yield finding(
+            "IMPORT-GUID-AGAINST",
+            ASSETS_FILE,
+            case="devices",
+            words=words,
+            remedies=[remedy(fix="catalogue"), remedy(fix="look-devices", place=_at(devices[0][1], places))],
+            adapters=len(devices),
+        )
+    else:
+        devices = []
+    for guid, place, said, kind in [row for row in made.against if row not in devices]:
         fixes = [remedy(fix="look", place=_at(place, places)), *([remedy(fix="list")] if kind == "list" else [])]
         words = {"guid": guid, "place": place, "said": said}
         yield finding("IMPORT-GUID-AGAINST", place.partition(":")[0], case=kind, words=words, remedies=fixes)
+
+
+def _names_the_host(said: str, place: str) -> bool:
+    """Whether a description names another port of the host at whose place its adapter is."""
+    found = wire.ADAPTER_LABEL.match(said)
+    host = place.rpartition(":")[0]
+    return bool(host) and found is not None and bool(found["device"]) and found["host"].partition(".")[0] == host
 
 
 def _choice(names: Sequence[str], choices: Sequence[Choice], places: Mapping[str, tuple[str, int]]) -> Finding:

@@ -108,3 +108,17 @@ def test_a_text_that_was_cut_short_names_its_line(folder, capsys):
     assert bring(folder, "--write") == 2
     assert "line " in capsys.readouterr().err
     assert not (folder / "assets.csv").exists()
+
+
+def test_devices_in_another_order_on_all_servers_are_one_finding(plan):
+    text = recorded("ibnetdiscover.txt")
+    for one, other in (("mlx5_2", "mlx5_5"), ("mlx5_3", "mlx5_4")):
+        text = text.replace(one, "held").replace(other, one).replace("held", other)
+    made = propose(plan, text)
+    (found,) = [one for one in made.findings if one.id == "IMPORT-GUID-AGAINST"]
+    assert names(
+        found, "call themselves another port of the host", "bringup.rdma_devices", "gpu001 mlx5_5 at gpu001:ib2"
+    )
+    bound = parse_assets(made.files["assets.csv"]).index
+    assert "gpu001:ib2" not in bound
+    assert "gpu001:ib0" in bound
