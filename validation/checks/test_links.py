@@ -45,7 +45,7 @@ def test_links_are_up_and_without_errors_for_long_enough(
 ) -> Outcome:
     mine = readings.adapter_cables(plan, subject)
     if mine.empty:
-        pytest.skip(f"no adapter hangs on {subject}: no driver reads links between switches")
+        pytest.skip(f"no adapter hangs on {subject}: S170 compares links between switches")
     if all(is_container(facts.nodes[host].data.get("machine", {})) for host in mine["a_device"]):
         pytest.skip(f"what hangs on {subject} are containers: they have no links of their own")
     ber, _ = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
