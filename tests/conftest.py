@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -31,7 +31,9 @@ from tests.standing import standing
 
 __all__ = ["plans_kept", "stages_kept", "standing"]
 
-settings.register_profile("bringup", deadline=None)  # a test that waits for a core draws as long as it takes
+settings.register_profile(  # a test that waits for a core draws as long as it takes
+    "bringup", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("bringup")
 
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
