@@ -23,6 +23,10 @@ def gpu_item(slot: int) -> str:
     return f"HGX_FW_GPU_SXM_{slot}"
 
 
+BASEBOARD = (*(f"HGX_FW_NVSwitch_{number}" for number in range(4)), "HGX_FW_FPGA_0", "HGX_FW_BMC_0")
+"""What a BMC lists of an eight-GPU baseboard beside its GPUs: NVSwitches, FPGA, and the baseboard's own BMC, the HMC (same source)."""
+
+
 def adapter_item(number: int) -> str:
     """Name of an adapter's firmware in the inventory, counted from 1."""
     return f"NIC_{number}"

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from capacity.model import Plan
-from infra.lab.bmc_firmware import adapter_item, gpu_item
+from infra.lab.bmc_firmware import BASEBOARD, adapter_item, gpu_item
 from infra.lab.paths import LabError
 from infra.lab.spec import (
     SERVER,
@@ -133,7 +133,11 @@ def from_plan(
                     bios_version=versions.get("bios", DELIVERED_FIRMWARE),
                     bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
                     gpus=(own := gpus_of(device, gpus, versions)),
-                    components=components([(gpu.slot, gpu.vbios) for gpu in own], adapters[device]),
+                    components=components(
+                        [(gpu.slot, gpu.vbios) for gpu in own],
+                        adapters[device],
+                        BASEBOARD if own and site.gpu.form_factor == "sxm" else (),
+                    ),
                 )
             )
         elif row.kind == SWITCH:
@@ -195,10 +199,14 @@ def from_plan(
     )
 
 
-def components(gpus: Iterable[tuple[int, str]], adapters: int) -> tuple[tuple[str, str], ...]:
-    """What a BMC lists of firmware beside its own and the BIOS: GPUs by (slot, version), and adapters as delivered."""
+def components(
+    gpus: Iterable[tuple[int, str]], adapters: int, baseboard: Iterable[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """What a BMC lists of firmware beside its own and the BIOS: GPUs by (slot, version), the parts of their baseboard and
+    adapters as delivered."""
     return (
         *((gpu_item(slot), version) for slot, version in gpus),
+        *((item, DELIVERED_FIRMWARE) for item in baseboard),
         *((adapter_item(number), DELIVERED_FIRMWARE) for number in range(1, adapters + 1)),
     )
 

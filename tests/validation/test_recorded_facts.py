@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,9 +19,11 @@ import pytest
 
 from capacity.model import Plan
 from capacity.services.telemetry import load
-from infra.lab import FAULTS
+from infra.lab import FAULTS, firmware_image
+from infra.lab.planned import from_plan
+from inventory.catalog import load_catalog
 from inventory.delivered.assets import asset_aliases, load_assets
-from inventory.delivered.firmware import Bundle
+from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.site import load_site
 from network.infiniband import subnet
 from tests.plans import plan_of
@@ -146,7 +148,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "fire_drill": DRILL,
         "second_readings": SecondReadings("none drawn"),
         "installed": {},
-        "bundles": {},
+        "bundles": load_bundles(plan.site),
     }
     for check, item, subjects in asked(plan):
         wanted = inspect.signature(check).parameters
@@ -396,10 +398,50 @@ def test_firmware_of_gpus_and_of_the_rest_is_judged_by_the_bundle_of_the_model(p
     server = test_bmc.test_bmc_is_set_up("gpu001", plan, facts, bundles)
     assert server.detail == f"BIOS {runs['BIOS']}, bundle 1.4.1 (BIOS) has 9.9"
     gpus = test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, bundles)
-    assert gpus.detail == "the BMC lists no HGX_FW_GPU_*, which bundle 1.4.1 (HGX) names"
+    assert gpus.detail.startswith("HGX_FW_GPU_SXM_1 96.00.89.00.01, bundle 1.4.1 (HGX) has 96.00; HGX_FW_GPU_SXM_2 ")
+    assert "HGX_FW_NVSwitch_3 1.0.0 is in no package of bundle 1.4.1: say which version was qualified" in gpus.detail
+    assert "BIOS" not in gpus.detail
     assert cast(dict[str, Any], gpus.value)["bundle"] == ["HGX"]
     same = {"lab-gpu-node": bundle(BMC={"BMC": runs["BMC"]}, BIOS={"BIOS": runs["BIOS"]})}
     good = test_bmc.test_bmc_is_set_up("gpu001", plan, facts, same)
     assert good.passed
     assert cast(dict[str, Any], good.value)["certificate"] == "signed by credentials.bmc.ca"
-    assert test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, same).passed
+
+
+def test_firmware_of_the_baseboard_is_proven_by_a_bundle_and_by_what_the_bmc_lists(plan: Plan, tmp_path: Path) -> None:
+    def said(facts: Facts, bundles: Mapping[str, Bundle]) -> Outcome:
+        return test_gpus.test_gpu_firmware_has_pinned_release("gpu001", plan, facts, bundles)
+
+    facts, shipped = read(tmp_path, {}), load_bundles(plan.site)
+    good = said(facts, shipped)
+    assert (good.passed, good.detail.split("; ")[-1]) == (True, "as in the bundle: HGX baseboard")
+    without = said(facts, {})
+    assert not without.passed
+    assert without.detail.startswith("no firmware bundle of lab-gpu-node says what its GPUs and their baseboard run: write")
+    firmware = "/bmcs/gpu001/data/firmware"
+    other = said(read(tmp_path, {f"{firmware}/HGX_FW_NVSwitch_2": "0.9"}), shipped)
+    assert (other.passed, other.detail) == (
+        False,
+        "HGX_FW_NVSwitch_2 0.9, bundle lab 1 (HGX baseboard) has 1.0.0",
+    )
+    inventory = facts.bmcs["gpu001"].data["firmware"]
+    gpus_alone = {item: runs for item, runs in inventory.items() if "HGX" not in item or "GPU" in item}
+    of_gpus = {"lab-gpu-node": bundle(GPUs={"HGX_FW_GPU_*": "96.00.89.00.01"})}
+    bare = said(read(tmp_path, {firmware: gpus_alone}), of_gpus)
+    assert (bare.passed, bare.detail) == (
+        False,
+        "the BMC lists no firmware of the GPU baseboard (NVSwitch, FPGA or HMC)",
+    )
+    silent = said(read(tmp_path, {"/bmcs/gpu001/error": "no answer"}), shipped)
+    assert (silent.passed, silent.detail) == (False, "its BMC lists no firmware: no answer")
+
+
+def test_the_bundle_of_the_lab_has_its_image_and_is_what_its_servers_run(plan: Plan) -> None:
+    (package,) = load_bundles(plan.site)["lab-gpu-node"].packages
+    assert package.image.fault() == ""
+    brings = firmware_image.read(package.image.path.read_bytes(), "lab-gpu-node")
+    spec = from_plan(plan.site, plan, load_assets(plan.site), load_catalog(), plan.gpus)
+    for server in (one for one in spec.servers if one.gpus):
+        listed = {item: runs for item, runs in server.components if item.startswith("HGX_")}
+        assert listed == brings
+        assert (package.behind(listed), package.absent(listed)) == ({}, [])

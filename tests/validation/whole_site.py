@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from bench.fabric import discovered_text
 from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.telemetry import load as load_rules
 from infra.cli.imports import IMPORTS
+from inventory.delivered.firmware import FIRMWARE_DIR
 from inventory.secrets import reference_path
 from inventory.site import Site
 from inventory.site.sections.acceptance import Limit
@@ -145,6 +147,7 @@ def delivered(site: Site, folder: Path) -> Site:
     """The site in a folder of its own, with what was delivered and imported: lists, manifest, scan, tests, loggers, meters, use."""
     for name in ("assets.csv", "gpus.csv", "as_built.csv"):
         (folder / name).write_text((site.dir / name).read_text().replace(LOCAL, ASSIGNED))
+    shutil.copytree(site.dir / FIRMWARE_DIR, folder / FIRMWARE_DIR)
     plan, gpus = plan_of("lab"), list(plan_of("lab").gpus.itertuples())
     sent = [f"{one.device},gpu,H100 SXM5 80GB,{one.serial},r01,1,{one.slot},{one.device}" for one in gpus]
     scans = [f"{one.serial},H100 SXM5 80GB,2026-11-02T09:00:00Z,scanner 3" for one in gpus]
@@ -506,9 +509,10 @@ class _WholeService(Service):
         log_server = {"State": "Enabled", "Address": str(site.addressing.syslog[0]), "Port": 514}
         self["Managers/1/NetworkProtocol"]["Oem"] = {"Nvidia": {"Rsyslog": log_server}}
         inventory = "UpdateService/FirmwareInventory"
-        self[inventory] = members(f"{inventory}/BIOS", f"{inventory}/BMC")
-        self[f"{inventory}/BIOS"] = {"Id": "BIOS", "Name": "BIOS", "Version": site.versions["bios"]}
-        self[f"{inventory}/BMC"] = {"Id": "BMC", "Name": "BMC", "Version": site.versions["bmc"]}
+        runs = HEALTHY["bmcs"][name]["data"]["firmware"] | {one: site.versions[one.lower()] for one in ("BIOS", "BMC")}
+        self[inventory] = members(*(f"{inventory}/{item}" for item in runs))
+        for item, version in runs.items():
+            self[f"{inventory}/{item}"] = {"Id": item, "Name": item, "Version": version}
         self["Chassis/1"] |= {"Thermal": link("Chassis/1/Thermal")}
         well = {"State": "Enabled", "Health": "OK"}
         self["Chassis/1/Thermal"] = {

@@ -9,7 +9,7 @@ from inventory.delivered.firmware import Bundle
 from inventory.findings import Finding
 from inventory.gpu_stack import load_stack
 from validation import gpu_faults, gpu_health
-from validation.bundles import firmware_faults, of_gpus, packages_of
+from validation.bundles import packages_of, unproven
 from validation.check import Limit, Outcome, check
 from validation.checks.conftest import Sweep
 from validation.collectives import links_of, of_node
@@ -61,10 +61,12 @@ def test_gpu_firmware_has_pinned_release(
     )
     problems, value = list(found.problems), dict(found.value)
     good, judged = f"{len(devices(node.data))} GPUs, one firmware: {limit.value}", packages_of(plan, subject, bundles)
+    bmc = facts.bmcs[subject]
+    if bmc.error:
+        problems.append(f"its BMC lists no firmware: {bmc.error}")
+    else:
+        problems += unproven(plan, subject, bmc.data["firmware"], bundles)
     if judged:
-        bmc = facts.bmcs[subject]
-        problems += [f"its BMC lists no firmware: {bmc.error}"] if bmc.error else []
-        problems += [] if bmc.error else firmware_faults(plan, subject, bmc.data["firmware"], bundles, of_gpus)
         value["bundle"] = judged
         good += f"; as in the bundle: {', '.join(judged)}"
     return outcome(node, problems, value, good, limit)

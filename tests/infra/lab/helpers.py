@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from inventory.delivered.firmware import FIRMWARE_DIR
 from inventory.paths import site_dir
 
 
@@ -13,6 +14,7 @@ def other_site(folder: Path, name: str, octet: int) -> Path:
     source = site_dir("lab")
     for table in source.glob("*.csv"):
         shutil.copy(table, home / table.name)
+    shutil.copytree(source / FIRMWARE_DIR, home / FIRMWARE_DIR)
     text = (source / "site.yaml").read_text()
     for old, new in (
         ("\nname: lab\n", f"\nname: {name}\n"),

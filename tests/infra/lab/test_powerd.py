@@ -10,7 +10,7 @@ import pytest
 
 from capacity.build import build
 from infra.lab import gpus, ib, net, node, pdu, powerd, switch
-from infra.lab.bmc_firmware import gpu_item
+from infra.lab.bmc_firmware import BASEBOARD, gpu_item
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.planned import from_plan
 from infra.lab.spec import LabSpec
@@ -130,6 +130,7 @@ def test_new_firmware_of_a_gpu_is_what_its_driver_reads_after_the_next_start(lab
     gpu = server.spec.gpus[1]
     assert server.bmc["firmware"][gpu_item(gpu.slot)] == gpu.vbios
     assert server.bmc["firmware"]["NIC_1"]
+    assert all(server.bmc["firmware"][item] for item in BASEBOARD)
     server.bmc["firmware_pending"] = {gpu_item(gpu.slot): "97.00", "NIC_1": "28.9"}
     server.settle()
     server.reset("On")

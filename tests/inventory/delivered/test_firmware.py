@@ -34,7 +34,7 @@ packages:
 @pytest.fixture
 def site(tmp_path):
     path = other_site(tmp_path, "bundles", 201)
-    (path.parent / "firmware").mkdir()
+    (path.parent / "firmware" / "lab.yaml").unlink()
     return load_site(path)
 
 
