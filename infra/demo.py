@@ -97,6 +97,12 @@ def stages() -> tuple[Stage, ...]:
             recapped,
         ),
         Stage(
+            "Report drift: two runs, as a timer makes them",
+            (("bringup", "validation", "drift", SITE),) * 2,
+            600.0,
+            matched(r"^\d+ hosts, nothing drifted$"),
+        ),
+        Stage(
             "Validate", (("pytest", "validation", "--site", SITE),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")
         ),
         Stage("Judge", (("bringup", "gate", "--site", SITE, "--rehearsal"),), 60.0, matched(r"^REHEARSAL.*$")),

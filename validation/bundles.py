@@ -22,8 +22,8 @@ def of_gpus(package: Package) -> bool:
 def unproven(plan: Plan, server: str, inventory: Mapping[str, str], bundles: Mapping[str, Bundle]) -> list[str]:
     """Why what a BMC lists {item: version} does not prove the firmware of a server's GPUs and baseboard, a sentence each.
 
-    A server with modules needs a bundle that says what their baseboard runs, and a BMC that lists the baseboard; whatever a BMC lists
-    of it the bundle has to name. Cards have no baseboard: NVML says what they run, and a bundle is judged where there is one.
+    A server with modules needs a bundle that says what their baseboard runs, and a BMC that lists the baseboard; whatever a BMC
+    lists of it the bundle has to name. Cards have no baseboard: NVML says what they run, and a bundle is judged where there is one.
     """
     model, modules = _model(plan, server), plan.site.gpu.form_factor != "pcie"
     bundle = bundles.get(model)

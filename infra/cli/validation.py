@@ -1,6 +1,7 @@
 """`bringup validation`: a burn-in of days that does not depend on the shell that started it, and the checks of one machine."""
 
 import argparse
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -43,6 +44,16 @@ def add(verbs: Any) -> None:
     add_site(back)
     back.add_argument("node", metavar="NODE", help="the node, as the plan names it")
     add_out(back)
+    drift = add_verb(
+        acts, "drift", run_drift, "report what the playbooks would change now; exit 1 where something drifted (S143)"
+    )
+    add_site(drift)
+    add_out(drift)
+    drift.add_argument(
+        "--every",
+        metavar="TIME",
+        help="run nothing; print a systemd service and timer for the management node that report so often: 30min, 6h, 1d",
+    )
     here = add_verb(
         acts, "here", run_here, "run the GPU checks on this machine alone, without a scheduler; signs nothing"
     )
@@ -173,6 +184,51 @@ def run_collect(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     done = subprocess.run(command, cwd=repo_root(), check=False)
     return done.returncode if done.returncode in (OK, JUDGED_NO) else CANNOT
+
+
+def run_drift(arguments: argparse.Namespace) -> int:
+    from inventory.paths import repo_root, var_dir
+    from inventory.site import find_site
+    from validation import drift_reports
+    from validation.runners import ansible
+
+    path = find_site(arguments.site)
+    out = ["--out", str(arguments.out.resolve())] if arguments.out else []
+    if arguments.every is not None:
+        every_s = _seconds(arguments.every)
+        command = [sys.executable, "-m", "infra.cli", "validation", "drift", str(path), *out]
+        print(drift_reports.timer(path, planned(arguments.site).site.name, every_s, command, repo_root()), end="")
+        return OK
+    plan = planned(arguments.site)
+    began = datetime.now(UTC)
+    drift = ansible.drift(plan.site)
+    found = drift_reports.report(plan, drift, began, datetime.now(UTC))
+    written = drift_reports.write(var_dir(plan.site.name, arguments.out), found)
+    for line in found.changes:
+        files = f" ({', '.join(line['files'])})" if line["files"] else ""
+        print(f"{line['host']}: {line['role']}: {line['task']}{files}")
+    for line in found.failures:
+        print(f"{line['host']}: failed: {line['role']}: {line['task']}")
+    print(f"report: {written}")
+    if drift.error:
+        print(drift.error, file=sys.stderr)
+        return CANNOT
+    drifted = found.drifted()
+    print(
+        f"{len(drifted)} of {len(found.hosts)} hosts drifted"
+        if drifted
+        else f"{len(found.hosts)} hosts, nothing drifted"
+    )
+    return JUDGED_NO if drifted else OK
+
+
+def _seconds(text: str) -> int:
+    """Seconds of a time like 30min, 6h or 1d. UsageError for another text, or less than ten minutes or more than a month."""
+    found = re.fullmatch(r"([1-9][0-9]{0,4})(min|h|d)", text)
+    seconds = int(found[1]) * {"min": 60, "h": 3600, "d": 86400}[found[2]] if found else 0
+    if not 600 <= seconds <= 31 * 86400:
+        raise UsageError(f"--every {text}: expected a time from 10min to 31d, such as 30min, 6h or 1d")
+    return seconds
 
 
 def run_return(arguments: argparse.Namespace) -> int:

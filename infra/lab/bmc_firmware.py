@@ -24,7 +24,7 @@ def gpu_item(slot: int) -> str:
 
 
 BASEBOARD = (*(f"HGX_FW_NVSwitch_{number}" for number in range(4)), "HGX_FW_FPGA_0", "HGX_FW_BMC_0")
-"""What a BMC lists of an eight-GPU baseboard beside its GPUs: NVSwitches, FPGA, and the baseboard's own BMC, the HMC (same source)."""
+"""What a BMC lists of an eight-GPU baseboard beside its GPUs: NVSwitches, FPGA, and its own BMC, the HMC (same source)."""
 
 
 def adapter_item(number: int) -> str:

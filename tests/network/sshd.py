@@ -20,8 +20,8 @@ def keygen(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *lines: str) -> Iterator[int]:
-    """The port that it listens on; `lines` are more of its configuration."""
+def serving(folder: Path, *lines: str, keys: str = "") -> Iterator[int]:
+    """The port that it listens on; `lines` are more of its configuration, `keys` another file of keys than folder/user.pub."""
     host, user, stranger = (keygen(folder / name) for name in ("host", "user", "stranger"))
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -30,7 +30,7 @@ def serving(folder: Path, *lines: str) -> Iterator[int]:
     own = (
         f"ListenAddress 127.0.0.1:{port}",
         f"HostKey {host}",
-        f"AuthorizedKeysFile {user}.pub",
+        f"AuthorizedKeysFile {keys or f'{user}.pub'}",
         f"Banner {folder / 'banner'}",
         *("StrictModes no", "UsePAM no", "PasswordAuthentication no", "PidFile none", "PermitRootLogin yes"),
     )

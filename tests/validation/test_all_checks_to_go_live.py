@@ -122,7 +122,7 @@ def went(
         whole_site.guarded(patch, made.services)
         whole_site.in_no_time(patch)
         whole_site.with_ansible(patch, made)
-        whole_site.with_a_client(patch, folder / "bin")
+        whole_site.with_a_client(patch, folder / "bin", made)
         for module in (gate, plugin):
             patch.setattr(module, "register_for", lambda site: cut)
         patch.setattr(plugin, "load_site", lambda name: site)
@@ -131,6 +131,7 @@ def went(
         for name, key in approvers.items():
             freeze.sign(site, store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
         began_days_ago(made, out, store.id())
+        whole_site.with_reports_of_drift(made, out)
         run_all(patch, folder, out, cut)
         status, said = judged(site, out)
         yield Went(site, cut, made, store, status, said)

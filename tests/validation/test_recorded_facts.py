@@ -35,6 +35,7 @@ from validation.checks import test_nodes as nodes
 from validation.diagnose import diagnose
 from validation.facts import Facts, FactsError
 from validation.facts.probes import Logins
+from validation.facts.revoked import Tried
 from validation.facts.storage import clients
 from validation.facts.storage_acts import Canary, WriteRate, Writes
 from validation.facts.takeover import Takeover
@@ -142,6 +143,10 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
         "logins": {
             name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()
+        },
+        "revoked_keys": {
+            name: Tried(answer.error) if answer.error else Tried("", "accepted", "refused", "bringup-a", "refused")
+            for name, answer in facts.nodes.items()
         },
         "canaries": canaries(plan, facts),
         "checkpoint_writes": checkpoint_writes(plan, facts),
@@ -323,12 +328,33 @@ def test_a_controller_whose_systemd_hangs_still_has_its_findings(plan, tmp_path)
 
 def test_a_package_is_compared_as_the_playbooks_do(plan, tmp_path):
     """They install the pinned upstream version to the letter: what is repacked from it or comes before it is another."""
+
+    def judged(version: str, *names: str) -> Outcome:
+        facts = read(tmp_path, {f"/nodes/{name}/data/packages/chrony": version for name in names})
+        return nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""), {})
+
+    alike = ("gpu001", "gpu002", "gpu003", "gpu004")
     for version in ("4.3+ds-2", "4.3~rc1-1", "4.4-1"):
-        facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": version})
-        outcome = nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""), {})
-        assert outcome.detail == f"chrony {version}, pinned 4.3"
-    facts = read(tmp_path, {"/nodes/gpu003/data/packages/chrony": "1:4.3-1"})
-    assert nodes.test_base_system_has_pinned_versions("gpu003", plan, facts, SecondReadings(""), {}).passed
+        assert judged(version, *alike).detail == f"chrony {version}, pinned 4.3"
+    assert judged("1:4.3-1", *alike).passed
+    alone = judged("1:4.3-1", "gpu003")
+    assert (alone.passed, alone.detail) == (
+        False,
+        "packages differ from 3 gpu nodes: chrony 1:4.3-1 for 4.3-2+deb12u3",
+    )
+    assert judged("1:4.3-1", "gpu004").passed, "the one that differs is named, and no other"
+
+
+def test_a_site_that_pulumi_installs_wants_a_record_of_each_server(plan: Plan, tmp_path: Path) -> None:
+    provisioning = plan.site.provisioning.model_copy(update={"installed_by": "pulumi"})
+    by_pulumi = dataclasses.replace(plan, site=plan.site.model_copy(update={"provisioning": provisioning}))
+    outcome = nodes.test_base_system_has_pinned_versions(
+        "gpu003", by_pulumi, read(tmp_path, {}), SecondReadings(""), {}
+    )
+    assert (outcome.passed, outcome.detail) == (
+        False,
+        "no record says which image was installed: bringup boot collect lab",
+    )
 
 
 def without(plan: Plan, key: str) -> Plan:
@@ -417,7 +443,9 @@ def test_firmware_of_the_baseboard_is_proven_by_a_bundle_and_by_what_the_bmc_lis
     assert (good.passed, good.detail.split("; ")[-1]) == (True, "as in the bundle: HGX baseboard")
     without = said(facts, {})
     assert not without.passed
-    assert without.detail.startswith("no firmware bundle of lab-gpu-node says what its GPUs and their baseboard run: write")
+    assert without.detail.startswith(
+        "no firmware bundle of lab-gpu-node says what its GPUs and their baseboard run: write"
+    )
     firmware = "/bmcs/gpu001/data/firmware"
     other = said(read(tmp_path, {f"{firmware}/HGX_FW_NVSwitch_2": "0.9"}), shipped)
     assert (other.passed, other.detail) == (

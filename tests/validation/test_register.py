@@ -129,7 +129,14 @@ def test_an_item_with_a_floor_cannot_be_waived(register: Register) -> None:
 def test_the_limits_that_a_step_states_are_known_and_have_one_bound_and_a_source(register: Register) -> None:
     floors = {item.id: item.limits for item in register.items.values() if item.limits}
     balance = {"S088.computed", "S088.observed"}
-    assert {"S034.measured", "S054.applied", "S066.measured", "S144.observed", "S176.measured"} | balance == set(floors)
+    assert {
+        "S034.measured",
+        "S054.applied",
+        "S066.measured",
+        "S143.applied",
+        "S144.observed",
+        "S176.measured",
+    } | balance == set(floors)
     assert all((one.least is None) != (one.most is None) and one.source for limits in floors.values() for one in limits)
 
 

@@ -16,6 +16,7 @@ import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,15 +51,18 @@ from tests.validation import modelled_links
 from tests.validation.bench import A_DAY, public_of, signature
 from tests.validation.modelled_slurm import Cluster
 from tests.validation.test_channels_to_go_live import GATHER, Metal, Service
+from validation import drift_reports
 from validation.checks import test_scheduler
 from validation.checks.test_power import label, planned_outlets
 from validation.evidence.mode import PINNED
 from validation.evidence.results import NAMESPACE
-from validation.facts import node_results, storage, storage_acts
+from validation.facts import node_results, revoked, storage, storage_acts
+from validation.facts.gather import address_of
 from validation.facts.telemetry import DRILL
 from validation.facts.telemetry import FACTS as TELEMETRY_FACTS
 from validation.gpu_health import address
 from validation.runners import local, slurm_trials, training
+from validation.runners.ansible import Drift
 from validation.runners.slurm import Slurm
 
 HEALTHY = json.loads((Path(__file__).parent / "data" / "healthy.json").read_text())
@@ -125,6 +129,7 @@ MORE_LIMITS = {
     "collectives_busbw_pct": (80, "%"),
     "energy_loss_pct": (2, "%"),
     "transport_temperature_min_c": (-20, "C"),
+    "drift_reports_apart_s": (3600, "s"),
     "transport_temperature_max_c": (60, "C"),
     "transport_humidity_max_pct": (90, "%"),
     "transport_shock_max_g": (20, "g"),
@@ -184,6 +189,7 @@ class WholeSite(Metal):
             name: {**unmarked(answer["data"]), "clock_day": A_DAY} for name, answer in HEALTHY["nodes"].items()
         }
         self.stopped: set[str] = set()
+        self.accepts = Path()
         self.guids = subnet.guid_book(self.assets)
         self.slurm = Cluster(self.plan, lambda node, message: signature(message, self.keys[node], NAMESPACE))
         self.programs: dict[str, Callable[[str, Any], Any]] = {
@@ -198,6 +204,7 @@ class WholeSite(Metal):
             storage_acts.MAKE: lambda name, request: True,
             storage_acts.WRITE_CANARY: lambda name, request: "ab" * 32,
             storage_acts.REMOVE: lambda name, request: True,
+            revoked.PROGRAM: self.key_of_a_check,
         }
 
     # -- SSH -------------------------------------------------------------------------------------------------------------
@@ -218,6 +225,17 @@ class WholeSite(Metal):
             return Completed(0, self.slurm.output(int(printed[1])), "", 0.1)
         said = self.shell(name, shlex.split(text))
         return Completed(*(said if isinstance(said, tuple) else (0, said)), "", 0.1)
+
+    def key_of_a_check(self, name: str, request: Any) -> dict[str, Any]:
+        """A server that lets in who is authorised (a file below `accepts`), and nobody whose key is revoked."""
+        login = self.accepts / f"{request['login']}@{address_of(self.plan, name, 'provisioning')}"
+        if request["verb"] == "authorise":
+            login.touch()
+        else:
+            login.unlink(missing_ok=True)
+        users = request["users"]
+        places = {"revoked": "/etc/ssh/revoked_keys", "pattern": "/etc/ssh/authorized_keys.d/%u"}
+        return {**places, "user": users[0] if users else "", "known": users}
 
     def slurm_result(self, name: str, request: Any) -> Any:
         return self.slurm.result(name, request)
@@ -549,14 +567,20 @@ SSH = """#!/bin/sh
 case "$*" in
   *" -N "*) exit 255 ;;
 esac
+for word in "$@"; do
+  case "$word" in
+    *@*) [ -e "$(dirname "$0")/accepts/$word" ] && exit 0 ;;
+  esac
+done
 echo "operator@node: Permission denied (publickey)." >&2
 exit 255
 """
 
 
-def with_a_client(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """OpenSSH's client as the checks start it themselves, against servers that take keys alone."""
-    folder.mkdir()
+def with_a_client(patch: pytest.MonkeyPatch, folder: Path, made: WholeSite) -> None:
+    """OpenSSH's client as the checks start it themselves, against servers that take keys alone: those that are authorised."""
+    (folder / "accepts").mkdir(parents=True)
+    made.accepts = folder / "accepts"
     (folder / "ssh").write_text(SSH)
     (folder / "ssh").chmod(0o755)
     patch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -567,6 +591,15 @@ def in_no_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Slurm, "nap", lambda scheduler, seconds: scheduler._still_open())
     for module in (slurm_trials, training, test_scheduler):
         patch.setattr(module, "time", SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None}))
+
+
+def with_reports_of_drift(made: WholeSite, out: Path) -> None:
+    """Two reports of a schedule, three hours apart, that nothing drifted."""
+    counts = {"ok": 90, "changed": 0, "unreachable": 0, "failed": 0}
+    for hours in (4, 1):
+        at = datetime.now(UTC) - timedelta(hours=hours)
+        hosts = Drift(hosts=dict.fromkeys(made.servers, counts))
+        drift_reports.write(out, drift_reports.report(made.plan, hosts, at, at))
 
 
 def with_ansible(patch: pytest.MonkeyPatch, made: WholeSite) -> None:

@@ -29,6 +29,7 @@ from network.drivers.errors import DeviceError, UnreadableAnswer
 from network.infiniband import subnet
 from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
+from validation import drift_reports as drift_reports_of
 from validation import permutation, sharp
 from validation.check import site_limit
 from validation.facts import (
@@ -36,6 +37,7 @@ from validation.facts import (
     incast,
     node_results,
     probes,
+    revoked,
     second_reader,
     separation_acts,
     storage_acts,
@@ -58,6 +60,7 @@ from validation.second_reading import Compared, SecondReadings, compare
 ORDER = (
     "drift",
     "trials",
+    "revoked_keys",
     "takeover",
     "separation_probed",
     "canaries",
@@ -121,6 +124,12 @@ def identify_leds(plan: Plan) -> dict[str, str]:
 def logins(plan: Plan) -> dict[str, probes.Logins]:
     """Per server: how it met logins that must be refused."""
     return probes.logins(plan)
+
+
+@pytest.fixture(scope="session")
+def revoked_keys(plan: Plan) -> dict[str, revoked.Tried]:
+    """Per server: how it met a key that was authorised, then revoked, and a user without a job."""
+    return revoked.try_all(plan)
 
 
 @pytest.fixture(scope="session")
@@ -245,6 +254,12 @@ def drift_under_way(site: Site) -> Iterator[Future[ansible.Drift]]:
 def drift(drift_under_way: Future[ansible.Drift]) -> ansible.Drift:
     """What Ansible would change now."""
     return drift_under_way.result()
+
+
+@pytest.fixture(scope="session")
+def drift_reports(out_folder: Path) -> list[drift_reports_of.Report]:
+    """Reports of drift that were made before (bringup validation drift), oldest first."""
+    return drift_reports_of.read(out_folder)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """Nodes by SSH: operating system, network, time and login settings, as the node itself reports them."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,10 +15,13 @@ from validation import access, readings
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
 from validation.facts.probes import Logins
+from validation.facts.revoked import Tried, of_jobs
 from validation.facts.second_reader import packages_of
 from validation.infiniband import best_view
 from validation.second_reading import SecondReadings
 
+MOST_NAMED = 3
+"""Packages that a sentence names."""
 HARDENED = {
     "passwordauthentication": ("no",),
     "kbdinteractiveauthentication": ("no",),
@@ -45,7 +50,16 @@ def of_another_origin(site: Site, packages: Mapping[str, str]) -> list[str]:
 
 @check(
     "S032.applied",
-    inputs=("site.os", "site.versions", "site.scheduler", "site.validation", "frame.devices", "assets", "site.storage"),
+    inputs=(
+        "site.os",
+        "site.versions",
+        "site.scheduler",
+        "site.validation",
+        "frame.devices",
+        "assets",
+        "site.storage",
+        "site.provisioning",
+    ),
 )
 def test_base_system_has_pinned_versions(
     subject: str, plan: Plan, facts: Facts, second_readings: SecondReadings, installed: Mapping[str, Installed]
@@ -83,6 +97,8 @@ def test_base_system_has_pinned_versions(
         problems.append(
             f"runs image {' '.join(image.split()[:2]) or 'of no name'}, installed was {written.role} {written.version}"
         )
+    if written is None:
+        problems += not_installed_alike(plan, facts, subject)
     again = second_readings.nodes.get(subject)
     found = again.findings if again else ()
     problems += [f"{one.id}: {one.message}" for one in found]
@@ -97,11 +113,44 @@ def test_base_system_has_pinned_versions(
         value["image"] = image
     if written is not None:
         good += f", image {written.version} as read back when it was written"
+    else:
+        value["packages_sha256"] = listed(packages)
+        good += f", the {len(packages)} packages that others of its role have"
     if again:
         value["read_again"] = {"seed": second_readings.seed, "agreed": again.agreed, "findings": len(found)}
         good += f", testinfra agrees on {again.agreed} items (seed {second_readings.seed})"
     limit = Limit(f"{plan.site.os.name} {plan.site.os.version}", "os", "site os and versions")
     return node_outcome(node, problems, value, good, limit=limit, findings=found)
+
+
+def listed(packages: Mapping[str, str]) -> str:
+    """SHA-256 over names and versions of packages."""
+    return hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
+
+
+def not_installed_alike(plan: Plan, facts: Facts, subject: str) -> list[str]:
+    """What speaks against a known base system on a server without a record of its installation, as sentences.
+
+    A site that installs by Pulumi has a record of each server. Where people install, the package list stands for the image: servers
+    of one role have the same one.
+    """
+    site = plan.site
+    if site.provisioning.installed_by == "pulumi":
+        return [f"no record says which image was installed: bringup boot collect {site.name}"]
+    role = plan.devices.set_index("name")["role"]
+    lists: dict[str, list[str]] = {}
+    for name, node in facts.nodes.items():
+        if role[name] == role[subject] and not node.error and "packages" in node.data:
+            lists.setdefault(listed(node.data["packages"]), []).append(name)
+    mine = facts.nodes[subject].data.get("packages", {})
+    common = max(lists.values(), key=lambda names: (len(names), subject in names), default=[subject])
+    if subject in common:
+        return []
+    theirs = facts.nodes[common[0]].data["packages"]
+    differ = sorted(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+    shown = [f"{name} {mine.get(name, 'absent')} for {theirs.get(name, 'absent')}" for name in differ[:MOST_NAMED]]
+    more = f" and {len(differ) - MOST_NAMED} more" if len(differ) > MOST_NAMED else ""
+    return [f"packages differ from {len(common)} {role[subject]} nodes: {', '.join(shown)}{more}"]
 
 
 @check("S141.applied", inputs=("site.os", "site.validation", "assets", "frame.devices"))
@@ -320,9 +369,11 @@ def test_only_keys_log_in(subject: str, plan: Plan, facts: Facts, operator_keys:
     return node_outcome(node, [*wrong, *access.told(unplanned)], value, good)
 
 
-@check("S147.measured", inputs=("site.credentials", "assets", "frame.devices"))
-def test_passwords_and_unknown_keys_are_refused(subject: str, facts: Facts, logins: dict[str, Logins]) -> Outcome:
-    node, tried = facts.nodes[subject], logins[subject]
+@check("S147.measured", inputs=("site.credentials", "site.scheduler", "assets", "frame.devices"))
+def test_passwords_and_unknown_keys_are_refused(
+    subject: str, plan: Plan, facts: Facts, logins: dict[str, Logins], revoked_keys: dict[str, Tried]
+) -> Outcome:
+    node, tried, again = facts.nodes[subject], logins[subject], revoked_keys[subject]
     if node.error:
         return Outcome(False, None, node.error)
     problems = [
@@ -332,6 +383,11 @@ def test_passwords_and_unknown_keys_are_refused(subject: str, facts: Facts, logi
             if tried.unknown_key != "refused"
             else []
         ),
+        *again.faults(compute=of_jobs(plan, subject)),
     ]
-    value = {"password": tried.password, "unknown_key": tried.unknown_key}
-    return node_outcome(node, problems, value, "password login and an unknown key were refused, the site's key logs in")
+    value = {"password": tried.password, "unknown_key": tried.unknown_key, "revoked_key": again.revoked}
+    good = "a password, an unknown key and a key that was revoked after it had logged in were refused, the site's key logs in"
+    if again.user:
+        value |= {"without_job": again.without_job}
+        good += f"; {again.user}, without a job here, was refused"
+    return node_outcome(node, problems, value, good)

@@ -67,28 +67,37 @@ def logins(plan: Plan) -> dict[str, Logins]:
             check=True,
             timeout=LOGIN_BUDGET_S,
         )
-        common = {
-            "BatchMode": "yes",
-            "IdentitiesOnly": "yes",
-            "ConnectTimeout": "5",
-            "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": str(credentials.known_hosts),
-            "GlobalKnownHostsFile": "/dev/null",
-            "ControlMaster": "no",
-            "ControlPath": "none",
-        }
+        common = _common(credentials.known_hosts)
         with_password = {
             **common,
             "PreferredAuthentications": "password,keyboard-interactive",
             "PubkeyAuthentication": "no",
         }
-        with_key = {**common, "IdentityFile": str(key), "PreferredAuthentications": "publickey"}
+        unknown = with_key(credentials.known_hosts, key)
 
-        def attempt(name: str) -> Logins:
+        def both(name: str) -> Logins:
             target = f"{credentials.user}@{address_of(plan, name, 'provisioning')}"
-            return Logins(_password_login(_attempt(target, with_password)), _key_login(_attempt(target, with_key)))
+            return Logins(_password_login(attempt(target, with_password)), key_login(attempt(target, unknown)))
 
-        return at_once(servers(plan), attempt)
+        return at_once(servers(plan), both)
+
+
+def with_key(known_hosts: Path, key: Path) -> dict[str, str]:
+    """Options of ssh for a login with this key alone."""
+    return {**_common(known_hosts), "IdentityFile": str(key), "PreferredAuthentications": "publickey"}
+
+
+def _common(known_hosts: Path) -> dict[str, str]:
+    return {
+        "BatchMode": "yes",
+        "IdentitiesOnly": "yes",
+        "ConnectTimeout": "5",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": str(known_hosts),
+        "GlobalKnownHostsFile": "/dev/null",
+        "ControlMaster": "no",
+        "ControlPath": "none",
+    }
 
 
 def fingerprints(site: Site) -> tuple[str, ...]:
@@ -116,11 +125,12 @@ def _password_login(said: str) -> str:
     return f"the server offers {', '.join(offered)}" if offered else "refused"
 
 
-def _key_login(said: str) -> str:
+def key_login(said: str) -> str:
+    """'refused' where the server refused, else what was said."""
     return "refused" if DENIED.search(said) else said
 
 
-def _attempt(target: str, options: dict[str, str]) -> str:
+def attempt(target: str, options: dict[str, str]) -> str:
     """'accepted', or what ssh said last."""
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
     try:
