@@ -382,6 +382,7 @@ def test_a_timer_and_a_cron_file_have_the_package_that_ships_them(outputs, monke
     monkeypatch.setattr(node_facts, "CRON_FOLDERS", (str(folder),))
     monkeypatch.setattr(node_facts, "CRON_SPOOLS", ())
     digest = hashlib.md5(b"as shipped").hexdigest()
+    asked = list[tuple[str, ...]]()
 
     def run(*argv: str) -> tuple[int, str]:
         if argv[0] == "systemctl":
@@ -389,8 +390,9 @@ def test_a_timer_and_a_cron_file_have_the_package_that_ships_them(outputs, monke
                 "list-unit-files": "a.timer enabled\nb.timer static\nc.timer masked\n",
                 "list-units": "a.timer loaded",
             }
-            path = {"a.timer": "/usr/lib/systemd/system/a.timer\n"}.get(argv[-1], "/etc/systemd/system/b.timer\n")
-            return 0, timers.get(argv[1], path)
+            asked.append(argv)
+            files = "FragmentPath=/usr/lib/systemd/system/a.timer\n\nFragmentPath=/etc/systemd/system/b.timer\n"
+            return 0, timers.get(argv[1], files)
         if argv[1] == "-S":
             return 1, f"cron: {folder}/shipped\ncron: {folder}/edited\na: /lib/systemd/system/a.timer\n"
         return 0, f"\n {folder}/shipped {digest}\n {folder}/edited {'0' * 32}\n"
@@ -404,6 +406,14 @@ def test_a_timer_and_a_cron_file_have_the_package_that_ships_them(outputs, monke
         "a.timer": "a",
         "b.timer": "",
     }
+    assert [argv[2:] for argv in asked if argv[1] == "show"] == [("--property=FragmentPath", "a.timer", "b.timer")]
+
+
+def test_units_whose_files_are_not_told_one_by_one_are_an_error(outputs):
+    outputs(systemctl=(0, "FragmentPath=/a\n"))
+    assert node_facts.unit_files([]) == {}
+    with pytest.raises(ValueError, match="told the files of 1 units, 2 were asked for"):
+        node_facts.unit_files(["a.timer", "b.timer"])
 
 
 def test_sockets_have_the_programs_that_hold_them(outputs):
