@@ -207,8 +207,9 @@ def run_drift(arguments: argparse.Namespace) -> int:
     for line in found.changes:
         files = f" ({', '.join(line['files'])})" if line["files"] else ""
         print(f"{line['host']}: {line['role']}: {line['task']}{files}")
-    for line in found.failures:
-        print(f"{line['host']}: failed: {line['role']}: {line['task']}")
+    for failed in drift.failures:  # why stands here alone: a message may quote what was refused
+        why = " ".join(str(failed.get("message", "")).split())[:200]
+        print(f"{failed['host']}: failed: {failed['role']}: {failed['task']}: {why}")
     print(f"report: {written}")
     if drift.error:
         print(drift.error, file=sys.stderr)
