@@ -192,10 +192,11 @@ def no_answer(device: str, channel: str, error_kind: str, message: str) -> Findi
     ids = {
         "IdentityMismatch": "IDENTITY-MISMATCH",
         "LoginRefused": "LOGIN-REFUSED",
+        "PasswordChangeRequired": "LOGIN-REFUSED",
         "UnreadableAnswer": "ANSWER-UNREADABLE",
     }
-    if channel == "redfish" and error_kind == "DeviceTimeout":
-        ids[error_kind] = "BMC-TIMEOUT"
+    if channel == "redfish":
+        ids |= {"DeviceTimeout": "BMC-TIMEOUT", "LoginNotGiven": "LOGIN-REFUSED"}
     return finding(ids.get(error_kind, "DEVICE-SILENT"), device, case="device-error", words={"problem": message})
 
 

@@ -198,6 +198,8 @@ def test_identity_ignores_case_and_separators_and_names_the_wrong_field():
         ("ssh", "Unreachable", "DEVICE-SILENT"),
         ("ssh", "IdentityMismatch", "IDENTITY-MISMATCH"),
         ("redfish", "LoginRefused", "LOGIN-REFUSED"),
+        ("redfish", "PasswordChangeRequired", "LOGIN-REFUSED"),
+        ("redfish", "LoginNotGiven", "LOGIN-REFUSED"),
     ],
 )
 def test_a_device_that_cannot_be_read_gets_the_finding_of_its_fault(channel, kind, expected):
