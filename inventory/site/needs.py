@@ -9,7 +9,7 @@ from inventory.site.yaml_source import Problem
 CREDENTIALS = """\
 credentials:
   snmp: {{user: bringup, auth: "vault:kv/bringup/{name}/snmp#auth", priv: "vault:kv/bringup/{name}/snmp#priv"}}
-  bmc: {{user: bringup, password: "vault:kv/bringup/{name}/bmc#password", ca: keys/bmc-ca.pem}}
+  bmc: {{user: bringup, password: "vault:kv/bringup/{name}/bmc/{{device}}#password", ca: keys/bmc-ca.pem}}
   ssh: {{user: bringup, key: "file:keys/node", known_hosts: keys/known_hosts}}
   switch: {{user: bringup, key: "file:keys/switch", known_hosts: keys/known_hosts}}
   evidence: {{key: "file:keys/evidence"}}
