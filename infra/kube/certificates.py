@@ -17,7 +17,13 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAYS = 30
@@ -101,18 +107,25 @@ def write(folder: Path, server: str) -> None:
         "front-proxy": issue("front-proxy-client", authority=authorities["front-proxy-ca"], usages=[CLIENT]),
     }
     for name, pair in pairs.items():
-        _private(folder / f"{name}.crt", pair.pem)
-        _private(folder / f"{name}.key", pair.key_pem)
+        private(folder / f"{name}.crt", pair.pem)
+        private(folder / f"{name}.key", pair.key_pem)
     tokens = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
-    _private(folder / "tokens.key", tokens.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    _private(folder / "tokens.pub", tokens.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    private(folder / "tokens.key", tokens.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private(folder / "tokens.pub", tokens.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     for name, user, groups in (
         ("admin", "admin", ["system:masters"]),
         ("controller-manager", "system:kube-controller-manager", []),
         ("scheduler", "system:kube-scheduler", []),
     ):
         client = issue(user, groups, cluster, usages=[CLIENT])
-        _private(folder / f"{name}.kubeconfig", kubeconfig(server, cluster.pem, client).encode())
+        private(folder / f"{name}.kubeconfig", kubeconfig(server, cluster.pem, client).encode())
+
+
+def load(path: Path) -> Pair:
+    """The pair that `write` left as `path`.crt and `path`.key."""
+    key = load_pem_private_key(path.with_suffix(".key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey), f"{path}.key: issue() makes keys of elliptic curves"
+    return Pair(x509.load_pem_x509_certificate(path.with_suffix(".crt").read_bytes()), key)
 
 
 def kubeconfig(server: str, authority_pem: bytes, client: Pair) -> str:
@@ -142,6 +155,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _private(path: Path, data: bytes) -> None:
+def private(path: Path, data: bytes) -> None:
+    """A file that its owner alone may read."""
     path.touch(mode=0o600)
     path.write_bytes(data)

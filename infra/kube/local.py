@@ -140,21 +140,21 @@ def commands(programs: Path, folder: Path, ports: Ports) -> dict[str, list[str]]
 @contextlib.contextmanager
 def running(programs: Path, folder: Path, ready_s: float = READY_S) -> Iterator[ControlPlane]:
     """Start all four, wait until the API server is ready, and stop them in reverse at the end."""
-    ports = Ports(*_free_ports(5))
+    ports = Ports(*free_ports(5))
     server = f"https://{HOST}:{ports.api}"
     certificates.write(folder / "pki", server)
     end = time.monotonic() + ready_s
     with contextlib.ExitStack() as stack:
         processes: dict[str, subprocess.Popen[bytes]] = {}
         for name, command in commands(programs, folder, ports).items():
-            processes[name] = stack.enter_context(_process(name, command, folder))
+            processes[name] = stack.enter_context(process(name, command, folder))
             if name == "kube-apiserver":
                 _wait_ready(server, folder, processes, end)
         yield ControlPlane(folder, server, {name: process.pid for name, process in processes.items()})
 
 
 @contextlib.contextmanager
-def _process(name: str, command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(name: str, command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """One program with its log in `folder`; ended at the end, and killed where it does not end in time."""
     with (folder / f"{name}.log").open("wb") as log:
         # A group of its own: an interrupt from the keyboard ends them in order, and not all at once.
@@ -197,7 +197,7 @@ def last_words(log: Path) -> str:
     return " | ".join(log.read_text(errors="replace").splitlines()[-LAST_WORDS:])[-1000:] or "it said nothing"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listened on a moment ago."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
