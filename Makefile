@@ -13,7 +13,7 @@ setup: ## Install what is missing: packages, Python environment, Pulumi CLI, nod
 	@infra/setup/setup.sh
 
 setup-platform: setup ## Kubernetes from its Go modules into the cache: 12 minutes of processor time, 5 GB while it builds, once
-	@$(PYTHON) -m infra.toolchain.control_plane
+	@$(PYTHON) -m infra.setup.platform
 
 setup-controllers: setup-platform ## Kueue, JobSet and kwok from their Go modules into the cache: 12 minutes more, 4 GB while they build, once
 	@$(PYTHON) -m infra.toolchain.controllers

@@ -79,7 +79,7 @@ def wanted_packages() -> list[str]:
     return sorted({package for key in ("packages", "by_pulumi") for group in listed[key].values() for package in group})
 
 
-def _run(argv: list[str], **kwargs: Any) -> str:
+def run(argv: list[str], **kwargs: Any) -> str:
     done = subprocess.run(
         argv, check=False, capture_output=True, text=True, timeout=BUILD_LIMIT_S, stdin=subprocess.DEVNULL, **kwargs
     )
@@ -91,7 +91,7 @@ def _run(argv: list[str], **kwargs: Any) -> str:
 
 def _mirror(suite: str) -> str:
     """The archive that the host itself installs `suite` from."""
-    rows = _run(["apt-get", "indextargets", "--format", "$(CREATED_BY)|$(RELEASE)|$(COMPONENT)|$(REPO_URI)"])
+    rows = run(["apt-get", "indextargets", "--format", "$(CREATED_BY)|$(RELEASE)|$(COMPONENT)|$(REPO_URI)"])
     for row in rows.splitlines():
         created_by, release, component, uri = row.split("|")
         if (created_by, release, component) == ("Packages", suite, "main"):
@@ -113,7 +113,7 @@ def _build_root(suite: str, root: Path) -> None:
     new = root.with_name(root.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     include = ",".join(BASE_PACKAGES)
-    _run(["debootstrap", "--variant=minbase", f"--include={include}", suite, str(new), _mirror(suite)])
+    run(["debootstrap", "--variant=minbase", f"--include={include}", suite, str(new), _mirror(suite)])
     for unwanted in (
         *new.glob("etc/ssh/ssh_host_*"),  # each node gets its own
         *new.glob("var/cache/apt/archives/*.deb"),
@@ -144,8 +144,8 @@ def _make_cheap_to_unpack(debs: Path) -> None:
 
     def repack(package: Path) -> None:
         with tempfile.TemporaryDirectory(dir=debs) as folder:
-            _run(["dpkg-deb", "--raw-extract", str(package), f"{folder}/content"])
-            _run(
+            run(["dpkg-deb", "--raw-extract", str(package), f"{folder}/content"])
+            run(
                 [
                     "dpkg-deb",
                     "--nocheck",
@@ -162,10 +162,10 @@ def _make_cheap_to_unpack(debs: Path) -> None:
         list(pool.map(repack, sorted(debs.glob("*.deb"))))
 
 
-def _build_mirror(packages: list[str], root: Path, debs: Path, stamp: str) -> None:
+def build_mirror(packages: list[str], root: Path, debs: Path, stamp: str) -> None:
     (debs / "partial").mkdir(parents=True, exist_ok=True)
     # Resolved against the base root's package database, so that everything missing there is fetched as well.
-    _run(
+    run(
         [
             "apt-get",
             "-y",
@@ -182,7 +182,7 @@ def _build_mirror(packages: list[str], root: Path, debs: Path, stamp: str) -> No
         ]
     )
     _make_cheap_to_unpack(debs)
-    index = _run(["dpkg-scanpackages", "-m", "."], cwd=debs)
+    index = run(["dpkg-scanpackages", "-m", "."], cwd=debs)
     (debs / "Packages.new").write_text(index)
     (debs / "Packages.new").rename(debs / "Packages")
     (debs / "stamp").write_text(stamp)
@@ -230,7 +230,7 @@ def ensure(progress: Progress = lambda text: None) -> BaseImage:
                 _build_root(image.suite, image.root)
         if not _mirror_is_current(image, debs_stamp):
             with _stage(progress, f"package mirror for the nodes ({len(packages)} packages and what they need)"):
-                _build_mirror(packages, image.root, image.debs, debs_stamp)
+                build_mirror(packages, image.root, image.debs, debs_stamp)
     return image
 
 

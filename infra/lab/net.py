@@ -271,6 +271,10 @@ CONFINING = ("cpuset", "devices", "freezer")
 """Controllers that a node gets a hierarchy of its own in, so that its scheduler can confine jobs as on metal."""
 
 
+KUBELET = ("cpu", "cpuacct", "memory", "blkio", "pids")
+"""What a kubelet makes groups in beside these."""
+
+
 def _cgroup_roots() -> list[Path]:
     """Hybrid hosts need several hierarchies: systemd in a container looks at the first, jobs are confined by the
     controllers, and cgroup.kill is in the last. On others one hierarchy does it all."""
@@ -280,6 +284,29 @@ def _cgroup_roots() -> list[Path]:
 
 
 CGROUP_ROOTS = _cgroup_roots()
+
+
+def kubelet_roots() -> list[Path]:
+    """Where a node that runs containers gets groups of its own: below those that this process is accounted in, never beside them,
+    so that a limit of the lab's processes holds for their containers too. Empty on hosts with one hierarchy.
+    """
+    if len(CGROUP_ROOTS) == 1:
+        return []
+    rows = (row.split(":", 2) for row in Path("/proc/self/cgroup").read_text().splitlines())
+    own = {controller: path for _, controllers, path in rows for controller in controllers.split(",")}
+    # powerd, which starts nodes, may itself be in a group of a lab.
+    return [
+        Path("/sys/fs/cgroup", name) / own.get(name, "/").partition("/bringup-")[0].strip("/")
+        for name in KUBELET
+        if Path("/sys/fs/cgroup", name).is_dir()
+    ]
+
+
+def groups_of_kubelets(cgroup: str) -> list[Path]:
+    """Groups of a lab, or of one of its nodes, among those of kubelets: wherever the process stood that started the lab."""
+    scope, _, rest = cgroup.partition("/")
+    found = (path for name in KUBELET for path in Path("/sys/fs/cgroup", name).rglob(scope))
+    return [path / rest for path in found if (path / rest).is_dir()]
 
 
 DEVICE_NICE = -10
@@ -294,13 +321,16 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     nice: int = 0,
+    more: Sequence[Path] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in a control group of its own, in a session of its own, its output appended to `log`.
 
-    `nice` is absolute, and holds against other sessions too where the kernel groups processes by session.
+    `nice` is absolute, and holds against other sessions too where the kernel groups processes by session. `more`: groups below
+    which it gets one as well.
     """
-    folders = [root / cgroup for root in CGROUP_ROOTS]
-    for root, folder in zip(CGROUP_ROOTS, folders, strict=True):
+    roots = [*CGROUP_ROOTS, *more]
+    folders = [root / cgroup for root in roots]
+    for root, folder in zip(roots, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if root.name == "cpuset":
             _lend_processors(root, folder)
@@ -334,8 +364,8 @@ def cgroup_kill(cgroup: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         (CGROUP_ROOTS[-1] / cgroup / "cgroup.kill").write_text("1")
     end = time.monotonic() + KILL_BUDGET_S
-    for root in CGROUP_ROOTS:
-        for path, _, _ in sorted(os.walk(root / cgroup), key=lambda entry: -len(entry[0])):
+    for group in (*(root / cgroup for root in CGROUP_ROOTS), *groups_of_kubelets(cgroup)):
+        for path, _, _ in sorted(os.walk(group), key=lambda entry: -len(entry[0])):
             while os.path.isdir(path):
                 try:
                     os.rmdir(path)

@@ -12,12 +12,13 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra.lab import disk, gpus, ib, net
+from infra.lab import disk, gpus, ib, kubernetes, net
 from infra.lab.paths import LabError, LabPaths
 from infra.lab.spec import SSH_KEY_EXCHANGE, LabSpec, Server
 
 MIRROR_PORT = 8080
 GPU_MIRROR = "nvidia"  # folder of the mirror that NVIDIA's packages are in
+KUBERNETES_MIRROR = "kubernetes"  # folder of the mirror that packages of a Kubernetes site are in
 NSPAWN_RUN = "/run/systemd/nspawn"
 BOOT_SOURCE_VARIABLE = "BRINGUP_BOOT_SOURCE"
 COMMAND_BUDGET_S = 60.0  # systemctl waits this long at most for the daemons that faults stop and start
@@ -42,6 +43,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     if boot_source == "Pxe":
         shutil.rmtree(folder / "disk", ignore_errors=True)
         (folder / "layer").unlink(missing_ok=True)
+        kubernetes.empty(folder)
     _seed(spec, server, paths)
     net.ip([f"netns add {namespace}"])
     net.ip(
@@ -83,6 +85,9 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
     if data_disk:
         disk.insert(folder)
         options += disk.nspawn_options(folder)
+    runs_pods = server.name in spec.workers
+    if runs_pods:
+        options += kubernetes.node_options(folder)
     saved = layer(folder)
     lower = f"{saved}:{spec.base_root}" if saved else spec.base_root
     layers = f"lowerdir={lower},upperdir={folder / 'disk'},workdir={folder / 'work'},volatile"
@@ -100,6 +105,7 @@ def start(spec: LabSpec, server: Server, boot_source: str) -> "subprocess.Popen[
         ["unshare", "-m", "--propagation", "slave", "sh", "-c", script],
         paths.logs / f"{server.name}.log",
         env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify"), "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"},
+        more=net.kubelet_roots() if runs_pods else (),
     )
 
 
@@ -140,25 +146,32 @@ def _seed(spec: LabSpec, server: Server, paths: LabPaths) -> None:
     (disk / "etc/hostname").write_text(server.name + "\n")
     # systemd-nspawn prefers this file to its --uuid option, and shows either to the node as container_uuid.
     (disk / "etc/machine-id").write_text(server.uuid.replace("-", "") + "\n")
-    _let_confine(disk / "etc/systemd/system")
+    _let_confine(disk / "etc/systemd/system", server.name in spec.workers)
     hosts = "".join(f"{other.address} {other.name}\n" for other in spec.servers)
     (disk / "etc/hosts").write_text("127.0.0.1 localhost\n" + hosts)
     ib.seed(spec, server.name, disk)
     (disk / "etc/apt/sources.list.d/lab.list").write_text(
         f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT} ./\n"
         + (f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT}/{GPU_MIRROR} ./\n" if server.gpus else "")
+        + (
+            f"deb [trusted=yes] http://{spec.provisioning.host}:{MIRROR_PORT}/{KUBERNETES_MIRROR} ./\n"
+            if spec.workers
+            else ""
+        )
     )
 
 
-def _let_confine(units: Path) -> None:
+def _let_confine(units: Path, runs_pods: bool) -> None:
     """A unit that makes the controllers writable early in the boot: nspawn mounts the node's own hierarchies read-only."""
     name, target = "lab-cgroups.service", units / "sysinit.target.wants"
     target.mkdir(parents=True)
-    mounts = " ".join(f"/sys/fs/cgroup/{controller}" for controller in net.CONFINING)
+    controllers = (*net.CONFINING, *(net.KUBELET if runs_pods else ()))
+    mounts = " ".join(f"/sys/fs/cgroup/{controller}" for controller in controllers)
     (units / name).write_text(
         "[Unit]\nDescription=Control groups as on a machine of its own\nDefaultDependencies=no\nBefore=sysinit.target\n"
         "[Service]\nType=oneshot\n"
         f"ExecStart=/bin/sh -c 'for m in {mounts}; do [ ! -d $m ] || mount -o remount,rw,bind $m; done'\n"
+        + (f"ExecStart=/bin/sh -c '{kubernetes.OWN_SYSCTLS}'\n" if runs_pods else "")
     )
     (target / name).symlink_to(f"../{name}")
 

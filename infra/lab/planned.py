@@ -195,6 +195,7 @@ def from_plan(
         gpu_model=gpu_model(catalog, site.gpu.sku) if any(server.gpus for server in servers) else None,
         gpu_packages=_gpu_packages(site, versions),
         cuda=versions.get("cuda", ""),
+        workers=tuple(s.name for s in servers if s.role == "gpu") if site.scheduler.kind == "kubernetes" else (),
         **infiniband,
     )
 

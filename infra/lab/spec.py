@@ -190,7 +190,7 @@ class SnmpUser:
 
 @dataclass(frozen=True)
 class LabSpec:
-    """Everything `up` builds. Addresses are plain, without prefix length."""
+    """Everything `up` builds. Addresses are plain, without prefix length. `workers`: servers that run pods of Kubernetes."""
 
     name: str
     oob: Network
@@ -213,6 +213,8 @@ class LabSpec:
     base_root: str = ""
     debs: str = ""
     gpu_debs: str = ""
+    workers: tuple[str, ...] = ()
+    kubernetes_debs: str = ""
     bind_read_only: tuple[str, ...] = ()
 
     # ---- look-ups ------------------------------------------------------------------------------------------
@@ -292,6 +294,7 @@ class LabSpec:
         data["oob"], data["provisioning"] = Network(**data["oob"]), Network(**data["provisioning"])
         data["snmp"] = SnmpUser(**data["snmp"])
         data["bind_read_only"] = tuple(data["bind_read_only"])
+        data["workers"] = tuple(data["workers"])
         data["gpu_model"] = GpuModel(**data["gpu_model"]) if data["gpu_model"] else None
         data["gpu_packages"] = tuple((name, version) for name, version in data["gpu_packages"])
         return LabSpec(**data)

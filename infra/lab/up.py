@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.model import Plan
-from infra.lab import base, bmc_process, gpus, ib, keys, net, node, nvidia, pdu
+from infra.lab import base, bmc_process, gpus, ib, keys, kubernetes, net, node, nvidia, pdu
 from infra.lab.lab import PROBE_BUDGET_S, Progress, check_root, clean, is_up, lock, status, traces
 from infra.lab.paths import LabError, LabPaths, lab_home, repo_root, write_private
 from infra.lab.planned import from_plan
@@ -85,6 +85,7 @@ def up(
                 base_root=running.base_root,
                 debs=running.debs,
                 gpu_debs=running.gpu_debs,
+                kubernetes_debs=running.kubernetes_debs,
                 bind_read_only=running.bind_read_only,
             )
             if running != wanted:
@@ -96,6 +97,7 @@ def up(
             clean(spec)
         if problem := net.overlaps(spec):
             raise LabError(f"{problem}: choose another prefix in the site file")
+        cluster = kubernetes.ready(site.versions["kubernetes"]) if spec.workers else None
         image = base.ensure(say)
         _raise_inotify_limit(say)
         spec = replace(
@@ -103,7 +105,8 @@ def up(
             base_root=str(image.root),
             debs=str(image.debs),
             gpu_debs=str(nvidia.ensure(spec) or ""),
-            bind_read_only=tuple(python_binds(venv or Path(sys.prefix))),
+            kubernetes_debs=str(cluster.debs) if cluster else "",
+            bind_read_only=(*python_binds(venv or Path(sys.prefix)), *(cluster.binds if cluster else ())),
         )
         began = time.monotonic()
         try:

@@ -15,12 +15,13 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from infra.lab.keys import WEBHOOK_PORT
-from infra.lab.node import GPU_MIRROR, MIRROR_PORT
+from infra.lab.node import GPU_MIRROR, KUBERNETES_MIRROR, MIRROR_PORT
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec
 
@@ -58,14 +59,15 @@ def serve_time(address: str) -> None:
                 server.sendto(ntp_reply(request, received, time.time()), client)
 
 
-def mirror_handler(debs: str, gpu_debs: str) -> type[http.server.BaseHTTPRequestHandler]:
-    """A handler that serves the folder `debs`, and `gpu_debs` as its folder GPU_MIRROR."""
+def mirror_handler(debs: str, others: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
+    """A handler that serves the folder `debs`, and each of `others`, {name: folder}, as its folder of that name."""
 
     class Mirror(http.server.SimpleHTTPRequestHandler):
         def translate_path(self, path: str) -> str:
-            prefix = f"/{GPU_MIRROR}/"
-            self.directory = gpu_debs if gpu_debs and path.startswith(prefix) else debs
-            return super().translate_path(path.removeprefix(prefix) if self.directory is gpu_debs else path)
+            first, _, rest = path.removeprefix("/").partition("/")
+            other = others.get(first, "")
+            self.directory = other or debs
+            return super().translate_path(rest if other else path)
 
     return Mirror
 
@@ -117,7 +119,7 @@ def main(name: str) -> None:
     alerts = alert_server(paths.secret("alert_webhook"), paths.alerts)
     threading.Thread(target=alerts.serve_forever, daemon=True).start()
     threading.Thread(target=serve_time, args=(address,), daemon=True).start()
-    handler = mirror_handler(spec.debs, spec.gpu_debs)
+    handler = mirror_handler(spec.debs, {GPU_MIRROR: spec.gpu_debs, KUBERNETES_MIRROR: spec.kubernetes_debs})
     http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()
 
 

@@ -2,6 +2,7 @@
 
     python -m infra.toolchain.control_plane            build what is missing, after saying how long it takes
     python -m infra.toolchain.control_plane --check    change nothing; exit status 0 when it is there, 1 when it is not
+    python -m infra.toolchain.control_plane --folder   the folder with the programs, for the role kubernetes; status 1 without them
 
 In: kubernetes/{go.mod, go.sum, main.go}, which pin every module by version and hash; $GOPROXY. Out: a folder in the cache whose
 `bin` holds the binary and a link per program. docs/decisions/0381-kubernetes-is-built-from-its-modules.md says why it is built.
@@ -24,6 +25,8 @@ GO_VERSION = "1.26.8"
 """At least that of go.mod; its hash is in golang.py."""
 PROGRAMS = (
     "etcd",
+    "etcdctl",
+    "etcdutl",
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -123,6 +126,12 @@ def stamp() -> str:
 
 
 def main(argv: list[str]) -> int:
+    if "--folder" in argv:
+        print(
+            programs() or "no Kubernetes in the cache: run make setup-platform",
+            file=sys.stdout if programs() else sys.stderr,
+        )
+        return 0 if programs() else 1
     if programs() is not None:
         if "--check" not in argv:
             print(f"Kubernetes {version()} is in {folder()}.")

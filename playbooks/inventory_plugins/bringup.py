@@ -2,7 +2,8 @@
 
 In:  the path of a site file (`-i inventory/sites/lab/site.yaml`; any path will do).
 Out: every server of the plan; groups by role (gpu, controller, storage, …), compute (all that runs jobs), nvidia (those of
-     a site that pins NVIDIA's driver) and rack_<name> under racks. There is no second list of hosts. No variable holds a secret.
+     a site that pins NVIDIA's driver), kubernetes (controllers and compute of a site of Kubernetes, else empty) and rack_<name>
+     under racks. There is no second list of hosts. No variable holds a secret.
 """
 
 import os
@@ -20,6 +21,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.services.boot import boot_server
+from capacity.services.cluster import ClusterError, cluster
 from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
@@ -217,6 +219,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
+            "bringup_kubernetes": cluster(plan).plain() if site.scheduler.kind == "kubernetes" else {},
             "bringup_slurm": slurm_of(plan, catalog, {item["name"]: item["address"] for item in loopbacks}),
             "bringup_limits": {name: limit.value for name, limit in site.limits.items()},
             "bringup_references": references_of(plan),
@@ -243,6 +246,8 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
         if row["role"] in slurm.COMPUTE_ROLES:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
+        if hosts.common["bringup_kubernetes"] and row["role"] in ("controller", *slurm.COMPUTE_ROLES):
+            groups.append("kubernetes")
         groups += ["infiniband"] if name in infiniband else []
         if name in roce:
             groups.append("roce")
@@ -270,11 +275,7 @@ def shipped(path: str) -> bool:
 
 
 def without_a_role(plan: Plan) -> str:
-    """Why the playbooks cannot configure the nodes: no role installs their workload manager, or the driver of their GPUs' maker. ''
-    where they can.
-    """
-    if plan.site.scheduler.not_built:
-        return f"{plan.site.scheduler.not_built}. Planning, rendering, power, network and the platform's objects work."
+    """Why the playbooks cannot configure the nodes: no role installs the driver of their GPUs' maker. '' where they can."""
     gpu = plan.catalog.gpus[plan.site.gpu.sku]
     if gpu.manufacturer == "NVIDIA":
         return ""
@@ -300,11 +301,12 @@ class InventoryModule(BaseInventoryPlugin):
             if refusal := without_a_role(plan):
                 raise AnsibleParserError(refusal)
             hosts = hosts_of(plan, plan.catalog)
-        except (SiteError, CatalogError, SecretError) as error:
+        except (SiteError, CatalogError, SecretError, ClusterError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
             inventory.set_variable("all", key, value)
         inventory.add_group("racks")
+        inventory.add_group("kubernetes")
         for group, names in hosts.groups.items():
             inventory.add_group(group)
             if group.startswith("rack_"):

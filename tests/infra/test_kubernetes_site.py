@@ -9,13 +9,14 @@ import yaml
 
 from capacity.services.platform import design
 from infra.cli import main
-from inventory.paths import site_dir
+from inventory.catalog import load_catalog
+from inventory.paths import repo_root, site_dir
 from inventory.site import Site, load_site
-from playbooks.inventory_plugins.bringup import without_a_role
+from playbooks.inventory_plugins.bringup import hosts_of, without_a_role
 from tests.plans import plan_of
 from validation.supported_gpus import why_not_tested
 
-NOT_BUILT = "scheduler.kind kubernetes: no role installs it and no check judges it yet (docs/kubernetes.md)"
+NOT_BUILT = "scheduler.kind kubernetes: this is not built for it yet (docs/kubernetes.md)"
 
 
 @pytest.fixture
@@ -51,11 +52,30 @@ def test_render_writes_its_platform_as_a_file_for_kubectl(
     assert written == [one.manifest for one in wanted.objects]
 
 
-def test_ansible_and_the_checks_refuse_it(site: Site) -> None:
-    assert without_a_role(dataclasses.replace(plan_of("lab"), site=site)).startswith(NOT_BUILT)
-    assert without_a_role(plan_of("lab")) == ""
+def test_ansible_takes_it_and_the_checks_refuse_it(site: Site) -> None:
+    assert without_a_role(dataclasses.replace(plan_of("lab"), site=site)) == ""
     assert why_not_tested(site) == NOT_BUILT
     assert why_not_tested(load_site("lab")) is None
+
+
+def test_its_controllers_and_gpu_nodes_are_the_cluster_and_a_site_of_slurm_has_none() -> None:
+    made = hosts_of(plan_of("lab-kubernetes"), load_catalog())
+    assert made.groups["kubernetes"] == ["gpu001", "gpu002", "gpu003", "gpu004", "ctl01"]
+    assert made.common["bringup_kubernetes"]["version"] == "1.36.3"
+    slurm = hosts_of(plan_of("lab"), load_catalog())
+    assert "kubernetes" not in slurm.groups
+    assert slurm.common["bringup_kubernetes"] == {}
+
+
+def test_plays_of_slurm_leave_a_cluster_alone_and_those_of_kubernetes_take_nothing_else() -> None:
+    """By the patterns of site.yml: each role of either workload manager stands in plays of that one alone."""
+    plays = yaml.safe_load((repo_root() / "playbooks" / "site.yml").read_text())
+    for play in plays:
+        for role in play["roles"]:
+            if role.startswith("slurm_") or role == "munge":
+                assert play["hosts"].endswith(":!kubernetes"), play["name"]
+            if role.startswith("kube"):
+                assert play["hosts"].endswith(":&kubernetes"), play["name"]
 
 
 @pytest.mark.usefixtures("plans_kept")

@@ -18,7 +18,7 @@ from network.drivers import credentials
 from network.drivers.errors import LoginNotGiven
 from playbooks.inventory_plugins.bringup import hosts_of
 
-LAB_HOMES = ("/var/lib/bringup/labs/lab/", "/var/lib/bringup/labs/lab-metal/")
+LAB_HOMES = tuple(f"/var/lib/bringup/labs/{name}/" for name in ("lab", "lab-metal", "lab-kubernetes"))
 SECRETS = (
     *("snmp_auth", "snmp_priv", "bmc_password_gpu001", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
     *("ssh_ed25519", "evidence_ed25519"),

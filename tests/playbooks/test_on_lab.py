@@ -182,6 +182,7 @@ def roles_with_files() -> set[str]:
     roles = repo_root() / "playbooks" / "roles"
     wrote = {path.parts[-3] for path in roles.glob("*/tasks/*.yml") if "bringup_files:" in path.read_text()}
     # The lab's site has no repositories of its own and takes Slurm from Debian, whose packages make the user and the folder:
-    # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone, and the lab's
-    # compute fabric is InfiniBand.
-    return wrote - {"boot_server", "repositories", "roce", "slurm_user"}
+    # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone, the roles of
+    # Kubernetes are for sites that have it (test_kubernetes_roles.py), and the lab's compute fabric is InfiniBand.
+    of_kubernetes = {"kubelet", "kubernetes", "kubernetes_control_plane"}
+    return wrote - {"boot_server", "repositories", "roce", "slurm_user"} - of_kubernetes

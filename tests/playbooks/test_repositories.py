@@ -26,7 +26,7 @@ lookup = load("lookup_plugins/bringup_repository.py")
 packages = load("library/bringup_packages.py")
 plugin = load("inventory_plugins/bringup.py")
 
-REAL = [name for name in site_names() if name not in ("lab", "lab-metal")]
+REAL = [name for name in site_names() if name not in ("lab", "lab-metal", "lab-kubernetes")]
 PINNED = "25.05.3"
 INI = {"ANSIBLE_INVENTORY_ENABLED": "ini"}
 HEADER = "# Written by Ansible (role repositories)."

@@ -1,6 +1,7 @@
 // One binary of Kubernetes and etcd, from the modules that Kubernetes publishes. The list of requirements is that of
 // k8s.io/kubernetes v1.36.3/go.mod; its `replace` lines point at a folder that module archives lack, so they name the
 // published versions here. go.sum: the module's own, and the lines that these add, from the public checksum database.
+// etcdctl and etcdutl, for backup and restore, are of the same release as the etcd server there.
 module bringup.example/kubernetes
 
 go 1.26.0
@@ -126,6 +127,8 @@ require (
 	go.etcd.io/etcd/api/v3 v3.6.8
 	go.etcd.io/etcd/client/pkg/v3 v3.6.8
 	go.etcd.io/etcd/client/v3 v3.6.8
+	go.etcd.io/etcd/etcdctl/v3 v3.6.8
+	go.etcd.io/etcd/etcdutl/v3 v3.6.8
 	go.etcd.io/etcd/pkg/v3 v3.6.8
 	go.etcd.io/etcd/server/v3 v3.6.8
 	go.etcd.io/raft/v3 v3.6.0
@@ -211,6 +214,18 @@ require (
 	sigs.k8s.io/randfill v1.0.0
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
+)
+
+require (
+	github.com/VividCortex/ewma v1.2.0 // indirect
+	github.com/bgentry/speakeasy v0.2.0 // indirect
+	github.com/cheggaaa/pb/v3 v3.1.6 // indirect
+	github.com/fatih/color v1.18.0 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/olekukonko/tablewriter v0.0.5 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
 )
 
 replace (

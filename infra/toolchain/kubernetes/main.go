@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
@@ -25,6 +28,15 @@ func main() {
 	switch name := filepath.Base(os.Args[0]); name {
 	case "etcd":
 		etcdmain.Main(os.Args)
+	case "etcdctl":
+		ctlv3.MustStart()
+	case "etcdutl":
+		command := &cobra.Command{Use: "etcdutl", SilenceUsage: true}
+		command.AddCommand(etcdutl.NewSnapshotCommand())
+		command.PersistentFlags().StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "format of the output")
+		if command.Execute() != nil {
+			os.Exit(1)
+		}
 	case "kube-apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kube-controller-manager":

@@ -105,8 +105,8 @@ class Scheduler(Section):
     """Workload manager."""
 
     kind: Literal["slurm", "kubernetes"] = Field(
-        description="Workload manager. Of kubernetes the plan and the platform's objects are built; no role installs it and no "
-        "check judges it: see docs/kubernetes.md."
+        description="Workload manager. Of kubernetes the plan, roles for the cluster, the platform's objects and some checks "
+        "are built: see docs/kubernetes.md."
     )
     packages: Literal["distribution", "schedmd"] = Field(
         default="distribution",
@@ -120,10 +120,10 @@ class Scheduler(Section):
 
     @property
     def not_built(self) -> str:
-        """Why nothing configures or checks this workload manager; '' where that is built."""
+        """Why a verb refuses this workload manager; '' for one that all verbs know."""
         if self.kind == "slurm":
             return ""
-        return f"scheduler.kind {self.kind}: no role installs it and no check judges it yet (docs/kubernetes.md)"
+        return f"scheduler.kind {self.kind}: this is not built for it yet (docs/kubernetes.md)"
 
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -1,0 +1,153 @@
+"""The Kubernetes cluster of a plan: who runs its control plane, who runs pods, and the addresses of both. Pure.
+
+    made = cluster(plan)       # ClusterError where its networks meet the site's, or nobody can run the control plane
+    made.plain()               # what Ansible's roles write
+
+Pods of a node have a prefix of its own, in the order of the plan; nodes reach each other's by routes, without a tunnel.
+"""
+
+import ipaddress
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from capacity.model import Plan
+from capacity.services.slurm import COMPUTE_ROLES
+
+PODS = ipaddress.IPv4Network("100.64.0.0/11")
+"""Shared address space (RFC 6598): no site should route it, and it is not one of the private prefixes that sites plan with."""
+POD_LENGTH = 24
+"""254 pods a node; the kubelet takes 110 by default."""
+SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
+"""Kubernetes' own default; its first address is the API server's, which certificates carry."""
+API_PORT = 6443
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
+"""The user that the API server is to its kubelets: for logs, exec and port-forward."""
+
+
+class ClusterError(Exception):
+    """The site's plan has no room for the cluster; the text says which key to change."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A server of the cluster. `address`: in the provisioning network; `pods`: prefix of its pods, '' where it runs none."""
+
+    name: str
+    address: str
+    pods: str = ""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one of the cluster's authorities signs for a server; the names are those of files."""
+
+    host: str
+    name: str
+    authority: str
+    user: str
+    groups: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    usages: tuple[str, ...] = ("client",)
+
+
+AUTHORITIES = ("ca", "etcd-ca", "front-proxy-ca")
+"""The cluster's, etcd's, and the aggregation layer's: whoever holds a certificate of one of the others is nobody to the cluster."""
+API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+BOTH = ("server", "client")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything that is the same on all servers of the cluster."""
+
+    name: str
+    version: str
+    controllers: tuple[Member, ...]
+    nodes: tuple[Member, ...]
+    pods: str = str(PODS)
+    services: str = str(SERVICES)
+
+    @property
+    def api_service(self) -> str:
+        """Address of the API server as pods see it: the first of the services."""
+        return str(next(ipaddress.IPv4Network(self.services).hosts()))
+
+    @property
+    def server(self) -> str:
+        """URL of the API server: the first controller's. Nothing balances between several."""
+        return f"https://{self.controllers[0].address}:{API_PORT}"
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """All that is signed: the users are those that Kubernetes' own roles are bound to (Kubernetes, "PKI certificates and
+        requirements")."""
+        own = ("127.0.0.1", "localhost")
+        made = list[Certificate]()
+        for one in self.controllers:
+            api = (*own, one.address, one.name, self.api_service, *API_NAMES)
+            made += [
+                Certificate(one.name, "apiserver", "ca", "kube-apiserver", addresses=api, usages=("server",)),
+                Certificate(one.name, "etcd", "etcd-ca", "etcd", addresses=(*own, one.address, one.name), usages=BOTH),
+                Certificate(one.name, "etcd-client", "etcd-ca", "kube-apiserver"),
+                Certificate(one.name, "kubelet-client", "ca", KUBELET_CLIENT),
+                Certificate(one.name, "front-proxy", "front-proxy-ca", "front-proxy-client"),
+                Certificate(one.name, "controller-manager", "ca", "system:kube-controller-manager"),
+                Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
+                Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
+            ]
+        for one in self.nodes:
+            user, names = f"system:node:{one.name}", (one.address, one.name)
+            made += [
+                Certificate(one.name, "kubelet", "ca", user, groups=("system:nodes",), addresses=names, usages=BOTH),
+                Certificate(one.name, "kube-proxy", "ca", "system:kube-proxy"),
+            ]
+        return tuple(made)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data: lists and dictionaries."""
+        kept = asdict(self) | {
+            "server": self.server,
+            "api_service": self.api_service,
+            "api_port": API_PORT,
+            "authorities": AUTHORITIES,
+            "certificates": [asdict(one) for one in self.certificates],
+            "kubelet_client": KUBELET_CLIENT,
+        }
+        found = json.loads(json.dumps(kept))
+        assert isinstance(found, dict)
+        return found
+
+
+def cluster(plan: Plan) -> Cluster:
+    """The cluster of a site of Kubernetes."""
+    addresses = plan.addresses[plan.addresses["network"] == "provisioning"]
+    address = {
+        device: text.partition("/")[0]
+        for device, text in zip(addresses["device"].tolist(), addresses["address"].tolist(), strict=True)
+    }
+    servers = plan.devices[plan.devices["kind"] == "server"]
+    controllers = servers.loc[servers["role"] == "controller", "name"].tolist()
+    nodes = servers.loc[servers["role"].isin(COMPUTE_ROLES), "name"].tolist()
+    if not controllers:
+        raise ClusterError(
+            "no service node of the role controller: add one to service_nodes, it runs the control plane"
+        )
+    room = 1 << (POD_LENGTH - PODS.prefixlen)
+    if len(nodes) > room:
+        raise ClusterError(f"{len(nodes)} nodes: {PODS} has prefixes of pods for {room}. Split the site")
+    given = plan.site.addressing
+    for key in ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails"):
+        network = getattr(given, key)
+        for what, own in (("pods", PODS), ("services", SERVICES)):
+            if network is not None and ipaddress.IPv4Network(str(network)).overlaps(own):
+                raise ClusterError(
+                    f"addressing.{key} {network} overlaps {own}, the {what} of the cluster: choose another prefix"
+                )
+    pods = PODS.subnets(new_prefix=POD_LENGTH)
+    return Cluster(
+        name=plan.site.name,
+        version=plan.site.versions["kubernetes"],
+        controllers=tuple(Member(name, address[name]) for name in controllers),
+        nodes=tuple(Member(name, address[name], str(prefix)) for name, prefix in zip(nodes, pods, strict=False)),
+    )

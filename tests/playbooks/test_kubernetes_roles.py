@@ -1,0 +1,222 @@
+"""What the roles of a Kubernetes cluster write for a light node, a machine and a controller, evaluated by Ansible itself.
+
+The roles are copied with their modules replaced by one that keeps its arguments in a file: nothing is installed or started.
+"""
+
+import base64
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.kube.access import connect
+from infra.kube.certificates import CLIENT, issue
+from inventory.catalog import load_catalog
+from tests.plans import plan_of
+from tests.playbooks.support import PLAYBOOKS, ansible, load
+
+ROLES = ("kubernetes", "kubernetes_control_plane", "kubelet")
+LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []}
+METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]}
+KEPT = """#!/usr/bin/python3
+import json, re
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"kept": {"type": "path"}, "directories": {"type": "raw"}, "files": {"type": "raw", "no_log": False}})
+with open(module.params["kept"], "a") as stream:
+    stream.write(json.dumps({"directories": module.params["directories"] or [], "files": module.params["files"] or []}) + "\\n")
+module.exit_json(changed=False)
+"""
+
+
+def copied(folder: Path) -> None:
+    """The roles with their files kept, and all that would act left out."""
+    (folder / "library").mkdir()
+    (folder / "library" / "kept.py").write_text(KEPT)
+    for role in ROLES:
+        target = folder / "roles" / role
+        shutil.copytree(PLAYBOOKS / "roles" / role, target, ignore=shutil.ignore_patterns("handlers", "meta"))
+        tasks = yaml.safe_load((target / "tasks" / "main.yml").read_text())
+        kept = []
+        for task in tasks:
+            if "bringup_files" in task:
+                given = task.pop("bringup_files") | {"kept": "{{ kept_in }}"}
+                kept.append({"name": task["name"], "vars": task.get("vars", {}), "kept": given})
+        (target / "tasks" / "main.yml").write_text(yaml.safe_dump(kept))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, Any]]]:
+    """{host: {path: file}} of a controller, a light node and a machine."""
+    folder = tmp_path_factory.mktemp("roles")
+    copied(folder)
+    hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of("lab-kubernetes"), load_catalog())
+    authority = issue("ca")
+    client = issue("admin", authority=authority, usages=[CLIENT])
+    pem = (client.pem + client.key_pem).decode()
+    by_host: dict[str, dict[str, str]] = {}
+    for one in hosts.common["bringup_kubernetes"]["certificates"]:
+        by_host.setdefault(one["host"], {})[one["name"]] = pem
+    names = hosts.common["bringup_kubernetes"]["authorities"]
+    pki = {
+        "certificates": by_host,
+        "authorities": dict.fromkeys(names, authority.pem.decode()),
+        "authority_keys": dict.fromkeys(names, "KEY"),
+        "secrets": {
+            "tokens.key": "KEY",
+            "tokens.key.pub": "PUBLIC",
+            "encryption.key": base64.b64encode(bytes(32)).decode(),
+        },
+    }
+    common = {key: value for key, value in hosts.common.items() if key.startswith("bringup_")}
+    probes = {"ctl01": LIGHT, "gpu001": LIGHT, "gpu002": METAL}
+    inventory = {
+        "all": {
+            "vars": common
+            | {"kubernetes_pki": pki, "ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+            "children": {
+                "controller": {"hosts": {"ctl01": {"ansible_host": hosts.hosts["ctl01"]["ansible_host"]}}},
+                "compute": {
+                    "hosts": {
+                        name: {"ansible_host": hosts.hosts[name]["ansible_host"]} for name in ("gpu001", "gpu002")
+                    }
+                },
+            },
+        }
+    }
+    for group in inventory["all"]["children"].values():
+        for name, own in group["hosts"].items():
+            own |= {"bringup_probe": probes[name], "kept_in": str(folder / f"{name}.jsonl")}
+    (folder / "hosts.yaml").write_text(yaml.safe_dump(inventory))
+    book = [
+        {"hosts": group, "gather_facts": False, "roles": ["kubernetes", role]}
+        for group, role in (("controller", "kubernetes_control_plane"), ("compute", "kubelet"))
+    ]
+    (folder / "book.yml").write_text(yaml.safe_dump(book))
+    done = ansible(
+        "ansible-playbook",
+        str(folder / "book.yml"),
+        "-i",
+        str(folder / "hosts.yaml"),
+        var=folder / "var",
+        options={
+            "ANSIBLE_INVENTORY_ENABLED": "yaml",
+            "ANSIBLE_ROLES_PATH": str(folder / "roles"),
+            "ANSIBLE_LIBRARY": str(folder / "library"),
+        },
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in probes:
+        lines = map(json.loads, (folder / f"{name}.jsonl").read_text().splitlines())
+        found[name] = {one["path"]: one for line in lines for one in (*line["files"], *line["directories"])}
+    return found
+
+
+def flags(unit: str) -> dict[str, str]:
+    """The arguments of a unit's program."""
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    return dict(word.removeprefix("--").split("=", 1) for word in line.split()[1:])
+
+
+def unit(written: Any, host: str, name: str) -> str:
+    return str(written[host][f"/etc/systemd/system/{name}.service"]["content"])
+
+
+def test_every_file_that_the_control_plane_is_given_is_written(written: Any) -> None:
+    for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        for key, value in flags(unit(written, "ctl01", program)).items():
+            if value.startswith("/etc/kubernetes"):
+                assert value in written["ctl01"], f"{program} --{key}={value}"
+
+
+def test_everything_with_a_key_in_it_is_roots_alone(written: Any) -> None:
+    for host, files in written.items():
+        for path, file in files.items():
+            if any(
+                word in str(file.get("content")) for word in ("KEY", "PRIVATE", "secretbox: {keys", "client-key-data")
+            ) and path.endswith((".yaml", ".kubeconfig", ".pem", ".key")):
+                assert file.get("mode") == "0600", f"{host} {path}"
+    assert written["ctl01"]["/etc/kubernetes/pki/ca.key"]["mode"] == "0600"
+    assert "/etc/kubernetes/pki/ca.key" not in written["gpu001"]
+
+
+def test_secrets_are_encrypted_first_and_read_as_they_were(written: Any) -> None:
+    api = flags(unit(written, "ctl01", "kube-apiserver"))
+    kept = yaml.safe_load(written["ctl01"][api["encryption-provider-config"]]["content"])
+    (resources,) = kept["resources"]
+    assert resources["resources"] == ["secrets"]
+    assert [next(iter(one)) for one in resources["providers"]] == ["secretbox", "identity"]
+    (key,) = resources["providers"][0]["secretbox"]["keys"]
+    assert len(base64.b64decode(key["secret"])) == 32
+
+
+def test_nobody_is_let_in_without_a_name_or_rights(written: Any) -> None:
+    api = flags(unit(written, "ctl01", "kube-apiserver"))
+    assert api["anonymous-auth"] == "false"
+    assert api["authorization-mode"] == "Node,RBAC"
+    assert api["enable-admission-plugins"] == "NodeRestriction"
+    assert flags(unit(written, "ctl01", "etcd"))["client-cert-auth"] == "true"
+    kubelet = yaml.safe_load(written["gpu001"]["/etc/kubernetes/kubelet.yaml"]["content"])
+    assert kubelet["authentication"]["anonymous"] == {"enabled": False}
+    assert kubelet["authorization"] == {"mode": "Webhook"}
+
+
+def test_etcd_of_one_controller_listens_for_clients_on_loopback_alone(written: Any) -> None:
+    assert flags(unit(written, "ctl01", "etcd"))["listen-client-urls"] == "https://127.0.0.1:2379"
+
+
+def test_the_audit_log_keeps_no_body_of_a_secret(written: Any) -> None:
+    policy = yaml.safe_load(written["ctl01"]["/etc/kubernetes/audit.yaml"]["content"])
+    bodies = [number for number, rule in enumerate(policy["rules"]) if rule["level"] in ("Request", "RequestResponse")]
+    secrets = [
+        number
+        for number, rule in enumerate(policy["rules"])
+        if rule["level"] == "Metadata" and any("secrets" in one["resources"] for one in rule.get("resources", []))
+    ]
+    assert secrets[0] < bodies[0]
+
+
+def test_the_administrators_kubeconfig_is_one_that_the_platform_layer_takes(written: Any, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(written["ctl01"]["/etc/kubernetes/admin.kubeconfig"]["content"])
+    assert connect(path).server == "https://10.79.1.15:6443"
+
+
+def test_a_machine_pins_cpus_and_a_light_node_does_not(written: Any) -> None:
+    machine = yaml.safe_load(written["gpu002"]["/etc/kubernetes/kubelet.yaml"]["content"])
+    assert (machine["cpuManagerPolicy"], machine["topologyManagerPolicy"]) == ("static", "restricted")
+    assert machine["cgroupDriver"] == "systemd"
+    assert int(machine["kubeReserved"]["cpu"]) > 0, "the static policy does not start without"
+    assert "failSwapOn" not in machine
+    light = yaml.safe_load(written["gpu001"]["/etc/kubernetes/kubelet.yaml"]["content"])
+    assert (light["cpuManagerPolicy"], light["cgroupDriver"], light["failCgroupV1"]) == ("none", "cgroupfs", False)
+    for host, wanted in (("gpu001", "SystemdCgroup = false"), ("gpu002", "SystemdCgroup = true")):
+        assert wanted in written[host]["/etc/containerd/config.toml"]["content"]
+    assert "restrict_oom_score_adj" not in written["gpu002"]["/etc/containerd/config.toml"]["content"]
+
+
+def test_pods_of_a_node_get_its_prefix_and_every_other_node_a_route_to_it(written: Any) -> None:
+    network = json.loads(written["gpu001"]["/etc/cni/net.d/10-bringup.conflist"]["content"])
+    assert network["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "100.64.0.0/24"}]]
+    routes = written["gpu002"]["/etc/kubernetes/pod-routes"]["content"].splitlines()[1:]
+    assert routes == [
+        "route replace 100.64.0.0/24 via 10.79.1.11",
+        "route replace 100.64.2.0/24 via 10.79.1.13",
+        "route replace 100.64.3.0/24 via 10.79.1.14",
+    ]
+    assert len(written["ctl01"]["/etc/kubernetes/pod-routes"]["content"].splitlines()) == 5
+    assert "ip_forward" in unit(written, "gpu001", "bringup-pod-routes")
+    assert "ip_forward" not in unit(written, "ctl01", "bringup-pod-routes")
+
+
+def test_kube_proxy_sets_its_rules_by_nftables_and_leaves_the_hosts_table_alone_in_a_container(written: Any) -> None:
+    light, machine = (
+        yaml.safe_load(written[host]["/etc/kubernetes/kube-proxy.yaml"]["content"]) for host in ("gpu001", "gpu002")
+    )
+    assert light["mode"] == machine["mode"] == "nftables"
+    assert light["conntrack"] == {"maxPerCore": 0, "min": 0}
+    assert machine["conntrack"] == {}
