@@ -59,7 +59,7 @@ def serve_time(address: str) -> None:
                 server.sendto(ntp_reply(request, received, time.time()), client)
 
 
-def mirror_handler(debs: str, others: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
+def mirror_handler(debs: str, others: Mapping[str, str]) -> type[http.server.SimpleHTTPRequestHandler]:
     """A handler that serves the folder `debs`, and each of `others`, {name: folder}, as its folder of that name."""
 
     class Mirror(http.server.SimpleHTTPRequestHandler):

@@ -219,7 +219,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
-            "bringup_kubernetes": cluster(plan).plain() if site.scheduler.kind == "kubernetes" else {},
+            **({"bringup_kubernetes": cluster(plan).plain()} if site.scheduler.kind == "kubernetes" else {}),
             "bringup_slurm": slurm_of(plan, catalog, {item["name"]: item["address"] for item in loopbacks}),
             "bringup_limits": {name: limit.value for name, limit in site.limits.items()},
             "bringup_references": references_of(plan),
@@ -246,7 +246,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         groups = [row["role"], f"rack_{rack_of[name]}".replace("-", "_")]
         if row["role"] in slurm.COMPUTE_ROLES:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
-        if hosts.common["bringup_kubernetes"] and row["role"] in ("controller", *slurm.COMPUTE_ROLES):
+        if "bringup_kubernetes" in hosts.common and row["role"] in ("controller", *slurm.COMPUTE_ROLES):
             groups.append("kubernetes")
         groups += ["infiniband"] if name in infiniband else []
         if name in roce:
