@@ -102,21 +102,9 @@ def judged(plan: Plan, facts: Facts) -> list[tuple[str, str, Outcome]]:
     return list(judgements(plan, facts))
 
 
-def whole(recorded: Any) -> Any:
-    """The recording with modelled values of what is asked for since it was made: the day of each clock, settings of the BMCs."""
-    for node in recorded["nodes"].values():
-        node["data"].setdefault("clock_day", {"samples": 4, "quarters": 1, "largest_s": [3.1e-05]})
-    names = list(recorded["bmcs"])
-    for name, other in zip(names, names[1:] + names[:1], strict=True):
-        data = recorded["bmcs"][name]["data"]
-        data.setdefault("log_servers", {"servers": ["10.77.0.1"], "most": 8})
-        data.setdefault("login_of_other", {"server": other, "refused": True})
-    return recorded
-
-
 def read(tmp_path: Path, changes: dict[str, Any]) -> Facts:
     path = tmp_path / "facts.json"
-    path.write_text(json.dumps(with_changes(whole(json.loads(HEALTHY.read_text())), changes)))
+    path.write_text(json.dumps(with_changes(json.loads(HEALTHY.read_text()), changes)))
     return Facts.read(path)
 
 
