@@ -67,6 +67,8 @@ from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 from validation.storage import link_faults
+from validation.training_scales import problems as slow_scales
+from validation.training_scales import told as scales_told
 
 MAX_BYTES = 256 << 20
 """Of a raw output from which a value is computed again: a burn-in of 72 h keeps a result an hour for each GPU."""
@@ -657,8 +659,8 @@ def _checkpoints(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
 
 
 def _scales(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
-    one, many = story.scales(recording)
-    return {"scales": [one, many], "efficiency": story.efficiency(one, many)}, ()
+    found = scales_told(plan, recording)
+    return found, slow_scales(plan, found)
 
 
 def _recovery(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:

@@ -9,14 +9,14 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from capacity.model import Plan
 from validation.check import site_limit
 from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.training import SCALE_RUNS, Recording, Shape, events_of, scales_of, settings_of, shapes_of
 from validation.runners.training import SCHEMA_VERSION as RECORDED
-from validation.runners.training import Recording, events_of, settings_of
 
 SCHEMA_VERSION = 1
 STRAGGLER = 1.5
@@ -140,7 +140,8 @@ RUN_OF: Mapping[str, tuple[str, ...]] = {
     "S186.measured": ("alone", "undisturbed"),
     "S188.measured": ("alone", "interrupted", "undisturbed"),
 }
-"""By item, the runs that it is about. What else a recording has of S177 and S181 is judged too."""
+"""By item, the runs that it is about. What else a recording has of S177 and S181 is judged too, and S186 is about those of the
+site's scales as well."""
 OF_EVERY_RUN = frozenset({"S177.observed", "S181.measured"})
 
 
@@ -165,19 +166,22 @@ def unplanned(plan: Plan, recording: Recording, item: str) -> list[str]:
     if found:
         return found
     more = {*recording.jobs, *recording.metrics} if item in OF_EVERY_RUN else ()
-    for run in sorted({*RUN_OF[item], *more}):
-        on = 1 if run == "alone" else nodes
-        found += [f"run {run}: {text}" for text in _unlike_plan(recording, run, on * workload.ranks_per_node, gpu)]
+    shapes = shapes_of(plan)
+    of_scales = [scale.run for scale in scales_of(plan)] if item == "S186.measured" else ()
+    for run in sorted({*RUN_OF[item], *of_scales, *more}):
+        shape = shapes.get(run, shapes["undisturbed"])
+        used = replace(workload, ranks_per_node=shape.per_node)
+        found += [f"run {run}: {text}" for text in _unlike_plan(recording, run, shape, gpu)]
         attempts = ran(recording, run)
         for one in attempts:
             cut_short = one is not attempts[-1]
-            found += [f"run {run}: {text}" for text in workload.mismatches(on, one, "nccl", cut_short=cut_short)]
+            found += [f"run {run}: {text}" for text in used.mismatches(shape.nodes, one, "nccl", cut_short=cut_short)]
     return [*found, *(_unlike_outage(recording) if "interrupted" in RUN_OF[item] else ())]
 
 
-def _unlike_plan(recording: Recording, run: str, world: int, gpu: Sequence[str]) -> Iterator[str]:
-    """What a run of so many ranks did not write, and where it ran otherwise than planned."""
-    job = recording.jobs.get(run, {})
+def _unlike_plan(recording: Recording, run: str, shape: Shape, gpu: Sequence[str]) -> Iterator[str]:
+    """What a run of this shape did not write, and where it ran otherwise than planned."""
+    job, world = recording.jobs.get(run, {}), shape.world
     if job.get("state") != "COMPLETED":
         yield f"its job ended {job.get('state', 'and nobody saw how')}"
     written = recording.metrics.get(run, {})
@@ -190,10 +194,12 @@ def _unlike_plan(recording: Recording, run: str, world: int, gpu: Sequence[str])
     for attempt in attempts:
         lost = recording.outage.get("victim", "") if attempt != attempts[-1] else ""
         after = [at for at in attempts if at > attempt]
-        yield from _unlike_attempt(recording, run, attempt, world, lost, after[0] if after else None)
+        yield from _unlike_attempt(recording, run, attempt, shape, lost, after[0] if after else None)
     hosts = sorted({str(start["host"]) for start in _starts(recording, run, attempts[-1])})
     if hosts != sorted(job.get("nodes", ())) or not set(hosts) <= set(gpu):
         yield f"its ranks were on {', '.join(hosts)}, its job on {', '.join(job.get('nodes', ())) or 'no node'}"
+    if shape.on and hosts != sorted(shape.on):
+        yield f"its ranks were on {', '.join(hosts)}, the leaf group is {', '.join(sorted(shape.on))}"
 
 
 def _unlike_outage(recording: Recording) -> Iterator[str]:
@@ -215,28 +221,32 @@ def _starts(recording: Recording, run: str, attempt: int) -> list[Event]:
 
 
 def _unlike_attempt(
-    recording: Recording, run: str, attempt: int, world: int, lost: str, then: int | None
+    recording: Recording, run: str, attempt: int, shape: Shape, lost: str, then: int | None
 ) -> Iterator[str]:
     """What the ranks of an attempt did not write. lost: the node that it lost, '' for the last attempt, which came to its end.
     then: the attempt after it."""
-    settings, starts = recording.settings, _starts(recording, run, attempt)
+    world, starts = shape.world, _starts(recording, run, attempt)
     hosts = [str(one["host"]) for one in sorted(starts, key=lambda one: int(one["rank"]))]
     alive = [int(one["rank"]) for one in starts if one["host"] != lost]
     told = sum(host == lost for host in starts[0]["hosts"]) if starts and lost else 0
     if len(set(alive)) != len(alive) or len(alive) != world - told:
         yield f"attempt {attempt}: {len(alive)} ranks say that they started, expected {world - told}"
         return
-    per_node = recording.processes_per_node
+    per_node = shape.per_node
     if uneven := [f"{count} on {host}" for host, count in Counter(hosts).items() if host != lost and count != per_node]:
         yield f"attempt {attempt}: {', '.join(uneven)} ranks, planned {per_node} on each"
     for one in starts:
         if one["world_size"] != world or (len(hosts) == world and list(one["hosts"]) != hosts):
             yield f"attempt {attempt}: rank {one['rank']} saw {one['world_size']} ranks on {', '.join(one['hosts'])}"
+        if other := {
+            key: one["settings"].get(key) for key, value in shape.settings.items() if one["settings"].get(key) != value
+        }:
+            yield f"attempt {attempt}: rank {one['rank']} trained with {other}, planned {shape.settings}"
     resumed = {int(e["step"]) for rank in alive for e in events(recording, run, "resume", rank, attempt)}
     if len(resumed) != 1 or any(len(events(recording, run, "resume", rank, attempt)) != 1 for rank in alive):
         yield f"attempt {attempt}: its ranks do not say from which one step they went on"
         return
-    first, last = resumed.pop() + 1, int(settings["steps"])
+    first, last = resumed.pop() + 1, shape.steps
     if lost:  # where the power went nobody can say: one step more or less
         done = {rank: [e["step"] for e in events(recording, run, "step", rank, attempt)] for rank in alive}
         last = max((max(steps, default=0) for steps in done.values()), default=0) - 1
@@ -250,8 +260,8 @@ def _unlike_attempt(
             yield f"attempt {attempt}: rank {rank} did not write its end"
     if lost and then is not None:  # it wrote the checkpoint that the next attempt went on from
         last = max((int(e["step"]) for e in events(recording, run, "resume", 0, then)), default=0)
-    every = int(settings["checkpoint_every"])
-    due = [step for step in range(first, last + 1) if step % every == 0 or step == settings["steps"]]
+    every = int(recording.settings["checkpoint_every"])
+    due = [step for step in range(first, last + 1) if step % every == 0 or step == shape.steps]
     kept = [e["step"] for e in events(recording, run, "checkpoint", 0, attempt)]
     if 0 in alive and kept[: len(due)] != due:
         yield f"attempt {attempt}: checkpoints of steps {kept}, expected {due}"
@@ -484,6 +494,10 @@ def silent_detectors(recording: Recording) -> list[str]:
     return [f"detectors silent in jobs {', '.join(jobs)}"] if jobs else []
 
 
+OF_A_SCALE = tuple(f"run {run}:" for run in SCALE_RUNS)
+"""How a problem of a run begins that has nothing to do with the loss of a node."""
+
+
 def unrecovered(plan: Plan, recording: Recording, told: Story) -> list[str]:
     """In what the run that lost a node did not recover as it has to (S188)."""
     recovery, tolerance = site_limit(plan.site, "training_recovery_s"), site_limit(plan.site, "training_tolerance_pct")
@@ -502,7 +516,7 @@ def unrecovered(plan: Plan, recording: Recording, told: Story) -> list[str]:
             if off_pct > float(tolerance.value)
             else []
         ),
-        *recording.problems,
+        *(problem for problem in recording.problems if not problem.startswith(OF_A_SCALE)),
     ]
 
 
@@ -578,32 +592,6 @@ def series_faults(recording: Recording) -> list[str]:
                     if not (e[name] is None and name == "accuracy") and not math.isfinite(e[name])
                 ]
     return faults
-
-
-def scales(recording: Recording) -> list[dict[str, Any]]:
-    """How the run on one node and that on several ended: nodes, processes, device, backend, loss (nats), tokens_per_s.
-
-    Incomplete where one did not end.
-    """
-    found = []
-    for run in ("alone", "undisturbed"):
-        end, start = end_of(recording, run), events(recording, run, "start")[-1]
-        found.append(
-            {
-                "nodes": len(set(start["hosts"])),
-                "processes": start["world_size"],
-                "device": start["device"],
-                "backend": start["backend"],
-                "loss": end["loss"],
-                "tokens_per_s": tokens_per_s(recording, run),
-            }
-        )
-    return found
-
-
-def efficiency(one: Mapping[str, Any], many: Mapping[str, Any]) -> float:
-    """Throughput of a run on several nodes as a part of so many times that of one node."""
-    return float(many["tokens_per_s"] / (one["tokens_per_s"] * many["nodes"]))
 
 
 def alone_off_pct(recording: Recording) -> float:

@@ -29,7 +29,7 @@ from validation.facts.storage_acts import READ_CANARIES, canary_sha256
 from validation.runners.collectives import factor, leaves_of, rows_wanted, wanted_of
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
 from validation.runners.slurm_stages import CHAIN
-from validation.runners.training import CHECKPOINT_EVERY, SLOW_MS, SLOW_RANK, SLOW_STEPS, STEPS
+from validation.runners.training import CHECKPOINT_EVERY, MODEL, SLOW_MS, SLOW_RANK, SLOW_STEPS, shapes_of
 
 NCCL_TESTS = (Path(__file__).parents[1] / "data" / "modelled" / "nccl-tests" / "all_reduce_gb200_72.txt").read_text()
 OF_CEILING = 0.9
@@ -346,20 +346,24 @@ class Cluster:
         return [text for rank, (host, text) in ranks if host == node and rank >= 0]
 
     def training(self, run: str) -> dict[int, tuple[str, str]]:
-        """By rank its node and the lines that it wrote in a run that nothing disturbed."""
+        """By rank its node and the lines that it wrote in a run that nothing disturbed; a step takes as long at any scale."""
         nodes = next(job.nodes for job in self.jobs.values() if job.name == f"bringup-training-{run}")
-        placed = [(node, uuid) for node in nodes for uuid in self.uuids(node)]
-        slow = SLOW_STEPS[0] if run == "undisturbed" else STEPS + 1
+        shape = shapes_of(self.plan)[run]
+        placed = [(node, uuid) for node in nodes for uuid in self.uuids(node)[: shape.per_node]]
+        slow = SLOW_STEPS[0] if run == "undisturbed" else shape.steps + 1
         late_s = SLOW_MS / 1e3
+        tokens_per_s = shape.batch * MODEL["length"] / recordings.step_event(0, 0, 1, 0.0)["step_s"]
         found = {}
         for rank, (node, uuid) in enumerate(placed):
-            start = recordings.start_event(rank, 0, 800.0, [host for host, _ in placed])
+            start = recordings.start_event(rank, 0, 800.0, [host for host, _ in placed], shape.steps, shape.batch)
             start |= {"device": H100, "backend": "nccl", "uuid": uuid}
             part = "compute_s" if rank == SLOW_RANK else "communication_s"
             usual = recordings.step_event(rank, 0, 1, 0.0)[part]
             lines = [start, recordings.resume_event(rank, 0, 800.0)]
-            for step in range(1, STEPS + 1):
-                more = {part: usual + late_s} if slow <= step <= SLOW_STEPS[1] else {}
+            for step in range(1, shape.steps + 1):
+                more = {"tokens_per_s": tokens_per_s} | (
+                    {part: usual + late_s} if slow <= step <= SLOW_STEPS[1] else {}
+                )
                 lines.append(recordings.step_event(rank, 0, step, 800.0 + step / 10, **more))
                 if rank == 0 and step % CHECKPOINT_EVERY == 0:
                     lines.append(recordings.checkpoint_event(0, step, 800.0 + step / 10))

@@ -1,6 +1,15 @@
 """A made recording of a training rehearsal, for tests: three ranks, a cut at time 1000, resumed from step 20 on a spare."""
 
-from validation.runners.training import CHECKPOINT_EVERY, SLOW_STEPS, STEPS, Recording, settings_of
+from validation.runners.training import (
+    BATCH,
+    CHECKPOINT_EVERY,
+    MODEL,
+    SCALE_STEPS,
+    SLOW_STEPS,
+    STEPS,
+    Recording,
+    settings_of,
+)
 
 ZERO = 1000.0
 CUT_STEP = 26
@@ -32,7 +41,7 @@ def step_event(rank, attempt, step, time, **more):
     }
 
 
-def start_event(rank, attempt, time, hosts):
+def start_event(rank, attempt, time, hosts, steps=STEPS, batch=BATCH):
     return {
         "event": "start",
         "rank": rank,
@@ -48,6 +57,7 @@ def start_event(rank, attempt, time, hosts):
         "start_loss": 4.16,
         "loss_floor": 0.73,
         "job": "7",
+        "settings": {"steps": steps, "batch": batch, **MODEL},
     }
 
 
@@ -91,6 +101,20 @@ def checkpoints(attempt, steps, time):
 
 def job(number, nodes, submitted, ended):
     return {"job": number, "state": "COMPLETED", "submitted": submitted, "ended": ended, "nodes": nodes}
+
+
+def at_scale(nodes, time):
+    """A run at a scale on CPUs, as fast as the nodes are many, but for a tenth."""
+    steps, found = range(1, SCALE_STEPS + 1), {}
+    for rank in range(len(nodes)):
+        found[str(rank)] = [
+            start_event(rank, 0, time, nodes, SCALE_STEPS, BATCH * len(nodes)),
+            resume_event(rank, 0, time),
+            *(step_event(rank, 0, s, time + s * 0.1, tokens_per_s=9_000.0 * len(nodes)) for s in steps),
+            *(checkpoints(0, steps, time) if rank == 0 else []),
+            end_event(rank, 0, time + 4),
+        ]
+    return found
 
 
 def made() -> Recording:
@@ -142,10 +166,18 @@ def made() -> Recording:
         settings=settings_of(3),
         jobs={
             "undisturbed": job(7, GPU[:3], 799.0, 808.0),
+            "half": job(10, GPU[:2], 809.0, 814.0),
+            "full": job(11, GPU, 815.0, 820.0),
             "interrupted": job(8, after, 990.0, ZERO + 37),
             "alone": job(9, [GPU[3]], ZERO + 4, ZERO + 11),
         },
-        metrics={"undisturbed": undisturbed, "interrupted": interrupted, "alone": {"0": alone}},
+        metrics={
+            "undisturbed": undisturbed,
+            "half": at_scale(GPU[:2], 809.0),
+            "full": at_scale(GPU, 815.0),
+            "interrupted": interrupted,
+            "alone": {"0": alone},
+        },
         outage={
             "victim": "gpu003",
             "nodes": GPU[:3],

@@ -202,8 +202,8 @@ def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(m
     assert {"cut_ended", "power_back", "node_back"} <= set(recording.outage)
     assert [pdu.on[3] for pdu in bench[1]] == [True, True]
     assert recording.problems == ["ctl01: scontrol: expected an answer, saw no route; check its power"]
-    assert scheduler.cancelled == [1, 2, 3]
-    assert ["--pace-after" in script for script in scheduler.scripts] == [False, True, False]
+    assert scheduler.cancelled == [1, 2, 3, 4, 5]
+    assert ["--pace-after" in script for script in scheduler.scripts] == [False, False, False, True, False]
     assert files.commands[-1].startswith("rm -rf /shared/jobs/bringup-training-")
 
 
@@ -236,9 +236,9 @@ def test_the_smoke_run_needs_no_leave_to_cut_power_and_touches_none(monkeypatch)
     changes = {"validation": validation, "limits": {**site.limits, "training_nodes": limit}}
     scheduler = FakeSlurm(FakeFiles())
     recording = training.smoke(build(site.model_copy(update=changes)), cast(Slurm, scheduler))
-    assert sorted(recording.jobs) == ["alone", "undisturbed"]
+    assert sorted(recording.jobs) == ["alone", "full", "half", "undisturbed"]
     assert (recording.outage, recording.problems) == ({}, [])
-    assert scheduler.cancelled == [1, 2]
+    assert scheduler.cancelled == [1, 2, 3, 4]
 
 
 def test_a_site_without_the_limits_of_training_is_told_which():

@@ -55,7 +55,7 @@ OUTAGE = {
     r"/outage/(victim|nodes).*": "S188 is about the node that lost its power",
 }
 OF_ONE_RUN = {
-    r"/(jobs|metrics)/(alone|interrupted)(/.*)?": OF_THE_OTHER_RUNS,
+    r"/(jobs|metrics)/(alone|half|full|interrupted)(/.*)?": OF_THE_OTHER_RUNS,
     r"/metrics/\w+/\d+/\d+/detectors/\d+": DETECTORS,
     **OUTAGE,
 }
@@ -121,6 +121,7 @@ DECIDES_NOTHING: Mapping[str, Mapping[str, str]] = {
     },
     "S188.measured": {
         **LOST,
+        r"/(jobs|metrics)/(half|full)(/.*)?": OF_THE_OTHER_RUNS,
         r"/metrics/\w+/\d+/\d+/detectors/\d+": DETECTORS,
         r"/(sightings|states|bmc_log)/\d+(/.*)?": SEEN_BY_THE_COLLECTOR,
     },

@@ -441,8 +441,11 @@ def trained(made: Recording) -> tuple[Recording, list[Identity]]:
     smoke.metrics = {
         run: {rank: one for rank, one in smoke.metrics[run].items() if rank != "2"} for run in smoke.metrics
     }
-    smoke.metrics.pop("interrupted")
-    smoke.jobs.pop("interrupted")
+    for run in ("interrupted", "half"):  # half of two nodes is one
+        smoke.metrics.pop(run)
+        smoke.jobs.pop(run)
+    smoke.metrics["full"] = recordings.at_scale(NODES, 815.0)
+    smoke.jobs["full"]["nodes"] = NODES
     starts = [
         one for ranks in smoke.metrics.values() for told in ranks.values() for one in told if one["event"] == "start"
     ]

@@ -120,15 +120,29 @@ def test_a_job_on_cpus_asks_for_one_rank_a_node_and_no_gpu(lab: Plan) -> None:
 
 def test_the_training_job_asks_for_all_gpus_and_divides_its_batch(h100: Plan) -> None:
     training_limits = {key: limit for key, limit in load_site("lab").limits.items() if key.startswith("training_")}
-    limits = {**h100.site.limits, **training_limits}
+    five = {"training_nodes": training_limits["training_nodes"].model_copy(update={"value": 5})}
+    limits = {**h100.site.limits, **training_limits, **five}
     plan = dataclasses.replace(h100, site=h100.site.model_copy(update={"limits": limits}))
     controller = Controller()
     rehearsal = training.Rehearsal(plan, scheduler_of(controller), 5)
-    rehearsal.start("undisturbed", 5)
+    rehearsal.start("undisturbed")
     ((words, script),) = controller.submitted
     assert {"--nodes=5", "--gpus-per-node=8", "--ntasks-per-node=8", "--requeue"} <= set(words)
     assert "--batch 40\n" in script
-    assert rehearsal.batch() % (5 * H100_GPUS) == 0
+    assert training.batch_of(plan) % (5 * H100_GPUS) == 0
+
+
+def test_the_training_on_one_gpu_asks_for_one_and_that_of_a_leaf_group_for_its_nodes(h100: Plan) -> None:
+    controller = Controller()
+    rehearsal = training.Rehearsal(h100, scheduler_of(controller), 4)
+    for run in ("gpu", "leaf"):
+        rehearsal.start(run)
+    ((one, script), (leaf, _)) = controller.submitted
+    assert {"--nodes=1", "--gpus-per-node=1", "--ntasks-per-node=1"} <= set(one)
+    assert "--batch 4\n" in script
+    assert {"--nodes=32", "--gpus-per-node=8"} <= set(leaf)
+    (nodes,) = (word.removeprefix("--nodelist=").split(",") for word in leaf if word.startswith("--nodelist="))
+    assert len(nodes) == 32
 
 
 @pytest.mark.parametrize("site", SHIPPED_RANKS)

@@ -1,7 +1,8 @@
 """Training: a run that falls to its target, and the same run again with a node losing its power in the middle.
 
-The smoke run needs no leave to cut power; S188 alone does. Both are recordings (validation/runners/training.py), where power
-may be cut the same one; validation/training_story.py computes what is judged.
+The smoke run, which also runs at each scale, needs no leave to cut power; S188 alone does. Both are recordings
+(validation/runners/training.py), where power may be cut the same one; validation/training_story.py and training_scales.py compute
+what is judged.
 """
 
 import functools
@@ -13,6 +14,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.outputs.summary import part
+from validation import training_scales
 from validation import training_story as story
 from validation.check import Limit, Outcome, check, site_limit
 from validation.collectives import gpu_named
@@ -88,22 +90,19 @@ def test_training_loss_reaches_its_target_at_each_scale(
 ) -> Outcome:
     limit = site_limit(plan.site, "training_loss_max_nats")
     try:
-        scales = story.scales(smoke)
+        found = training_scales.told(plan, smoke)
     except story.Incomplete as error:
         return lacking(error, limit)
-    one, many = scales
-    efficiency = story.efficiency(one, many)
-    missed = [f"{s['nodes']} nodes end at {s['loss']:.3f}" for s in scales if s["loss"] > float(limit.value)]
+    missed = training_scales.problems(plan, found)
     started = story.events(smoke, "undisturbed", "start")[-1]
+    worst = max(row["loss"] for row in found["scales"])
     detail = "; ".join(missed) or (
-        f"loss falls from {started['start_loss']:.2f} to {many['loss']:.3f} nats on {many['nodes']} nodes and to "
-        f"{one['loss']:.3f} on one, {many['device']} over {many['backend']}; {many['tokens_per_s']:.0f} and "
-        f"{one['tokens_per_s']:.0f} tokens/s, scaling efficiency {efficiency:.0%}; the corpus allows no less than "
-        f"{started['loss_floor']:.2f}"
+        f"loss falls from {started['start_loss']:.2f} to {worst:.3f} nats at most, {started['device']} over "
+        f"{started['backend']}; the corpus allows no less than {started['loss_floor']:.2f}; {training_scales.summary(found)}"
     )
     return Outcome(
         not missed,
-        {"scales": scales, "efficiency": efficiency},
+        found,
         detail,
         unit="nats",
         limit=limit,

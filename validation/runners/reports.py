@@ -192,8 +192,20 @@ class TrainingEvent(TypedDict):
     attempt: Whole
 
 
+class TrainingSettings(TypedDict):
+    """The model that a run trains, and how: length in tokens of a sample, batch in samples of a step over all ranks."""
+
+    steps: Whole
+    batch: Whole
+    length: Whole
+    vocabulary: Whole
+    width: Whole
+    layers: Whole
+    heads: Whole
+
+
 class TrainingStart(TrainingEvent):
-    """An attempt began: on what it computes, over what the ranks talk, and on which nodes they are."""
+    """An attempt began: on what it computes, over what the ranks talk, on which nodes they are, and what they train."""
 
     host: Line
     hosts: list[Line]
@@ -205,6 +217,7 @@ class TrainingStart(TrainingEvent):
     loss_floor: Number
     detectors: list[Line]
     job: Line
+    settings: TrainingSettings
 
 
 class TrainingResume(TrainingEvent):

@@ -1,7 +1,10 @@
 """The training run that loses a node: once undisturbed, once with the power of one of its nodes cut, and who saw what.
 
     recording = rehearse(plan, scheduler)
-    recording = smoke(plan, scheduler)          # undisturbed and on one node alone: no power is cut
+    recording = smoke(plan, scheduler)          # undisturbed, on one node alone and at each scale: no power is cut
+
+Between the two come shorter runs at the scales of step S186: a GPU, a leaf group, half of the servers, all of them
+(`scales_of`); of scales that are as large as each other one runs, and a node is the run of one node alone.
 
 Both runs train the same model from the same seed as Slurm jobs, with their checkpoints on the shared storage. When the
 second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. While Slurm waits for that node,
@@ -16,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from validation.check import site_limit
 from validation.evidence.mode import Identity
 from validation.facts import node_results
 from validation.progress import note
+from validation.runners.collectives import leaves_of
 from validation.runners.outage import NodePower
 from validation.runners.slurm import FINAL, OUTPUT, Job, Slurm, workload_of
 
@@ -37,6 +41,8 @@ PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
 STEPS, CHECKPOINT_EVERY, CUT_AFTER = 60, 10, 20
 """Steps of a run, steps between checkpoints, and the checkpoint after which the power is cut."""
+SCALE_STEPS = 30
+"""Steps of a run that shows a scale: the loss is below its limit by then, and each takes a few seconds."""
 SLOW_RANK, SLOW_MS, SLOW_STEPS = 1, 150, (31, 40)
 """One rank of the undisturbed run is slowed for ten steps: whoever looks for stragglers must name it."""
 PACE_S = 1.0
@@ -44,6 +50,8 @@ PACE_S = 1.0
 GPUs are, the power goes while it trains. Shorter than STALL_S, outside of what a step measures."""
 BATCH = 24
 """Samples of a step over all ranks, or the next multiple of their number."""
+MODEL = {"length": 32, "vocabulary": 64, "width": 128, "layers": 2, "heads": 4}
+"""The model that all runs train and the tokens of a sample, as the program has them when nobody says otherwise."""
 KEPT = "/var/tmp/bringup-training-"
 """What the ranks of a job keep on their node, followed by the number of the job."""
 STALL_S = 3.0
@@ -100,7 +108,94 @@ class Recording:
 def settings_of(nodes: int) -> dict[str, Any]:
     """The settings of the runs on so many nodes."""
     slow = {"rank": SLOW_RANK, "ms": SLOW_MS, "steps": list(SLOW_STEPS)}
-    return {"steps": STEPS, "checkpoint_every": CHECKPOINT_EVERY, "nodes": nodes, "slow": slow}
+    every = {"steps": STEPS, "scale_steps": SCALE_STEPS, "checkpoint_every": CHECKPOINT_EVERY}
+    return {**every, "nodes": nodes, "slow": slow}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale of step S186. run: the run that shows it. names: what it is, several where scales are as large as each other. on: its
+    nodes by name, none where any will do."""
+
+    run: str
+    names: tuple[str, ...]
+    nodes: int
+    per_node: int
+    on: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all nodes, one a GPU."""
+        return self.nodes * self.per_node
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a run is planned: nodes, ranks on each, steps, samples of a step over all ranks. on: as Scale has it."""
+
+    nodes: int
+    per_node: int
+    steps: int
+    batch: int
+    on: tuple[str, ...] = ()
+
+    @property
+    def world(self) -> int:
+        """Ranks of all nodes."""
+        return self.nodes * self.per_node
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """What the ranks of the run have to say of their settings."""
+        return {"steps": self.steps, "batch": self.batch, **MODEL}
+
+
+ALONE = "alone"
+SCALE_RUNS = ("gpu", "leaf", "half", "full")
+"""Runs that show a scale and nothing else."""
+
+
+def scales_of(plan: Plan) -> list[Scale]:
+    """The scales of step S186 that differ on this site, smallest first. A leaf group is the largest of the plan."""
+    nodes = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
+    ranks, leaf = workload_of(plan).ranks_per_node, max(leaves_of(plan), key=len)
+    sizes = {
+        "1 GPU": (1, 1),
+        "1 node": (1, ranks),
+        "one leaf group": (len(leaf), ranks),
+        "half": (max(1, len(nodes) // 2), ranks),
+        "full": (len(nodes), ranks),
+    }
+    runs = {"1 node": ALONE, "1 GPU": "gpu", "full": "full", "one leaf group": "leaf", "half": "half"}
+    found: dict[tuple[int, int], Scale] = {}
+    for name, run in runs.items():  # the first of those that are as large as each other gives its run
+        on = tuple(leaf) if run == "leaf" else ()
+        found.setdefault(
+            sizes[name], Scale(run, tuple(one for one in sizes if sizes[one] == sizes[name]), *sizes[name], on)
+        )
+    return sorted(found.values(), key=lambda one: one.ranks)
+
+
+def batch_of(plan: Plan) -> int:
+    """Samples of a step of the runs on one node and on several, which all ranks share alike: a resumed run keeps its batch."""
+    ranks = int(site_limit(plan.site, "training_nodes").value) * workload_of(plan).ranks_per_node
+    return math.ceil(BATCH / ranks) * ranks
+
+
+def shapes_of(plan: Plan) -> dict[str, Shape]:
+    """How large each run of a plan is. At each scale a rank has as many samples of a step as on one node alone."""
+    batch, ranks, nodes = (
+        batch_of(plan),
+        workload_of(plan).ranks_per_node,
+        int(plan.site.limits["training_nodes"].value),
+    )
+    several = Shape(nodes, ranks, STEPS, batch)
+    scales = {
+        one.run: Shape(one.nodes, one.per_node, SCALE_STEPS, batch // ranks * one.ranks, one.on)
+        for one in scales_of(plan)
+        if one.run in SCALE_RUNS
+    }
+    return {"undisturbed": several, "interrupted": several, ALONE: replace(several, nodes=1), **scales}
 
 
 class Watch:
@@ -201,7 +296,7 @@ class Rehearsal:
             node_results.remove(hosts, dict.fromkeys(taken, int(job["job"])), KEPT, OUTPUT)
 
     # ---- jobs --------------------------------------------------------------------------------------------------
-    def script(self, run: str, port: int, more: Sequence[str] = ()) -> str:
+    def script(self, run: str, shape: Shape, port: int, more: Sequence[str] = ()) -> str:
         """The batch script of a run. Slurm starts it anew after a node failure, and the program resumes."""
         home = f"{self.folder}/{run}"
         words = [
@@ -210,7 +305,7 @@ class Rehearsal:
             "--metrics",
             f"{home}/metrics",
             "--steps",
-            str(STEPS),
+            str(shape.steps),
             "--checkpoint-every",
             str(CHECKPOINT_EVERY),
             "--stall-s",
@@ -218,25 +313,23 @@ class Rehearsal:
             "--hang-s",
             f"{self.recovery_s:g}",
             "--batch",
-            str(self.batch()),
+            str(shape.batch),
             *(["--results", f"{KEPT}$SLURM_JOB_ID"] if self.run.signed else []),
             *more,
         ]
-        launch = self.workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
+        workload = replace(self.workload, ranks_per_node=shape.per_node)
+        launch = workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
         return f"#!/bin/bash\nset -eu\numask 077\n{launch}{self.run.step(f'{KEPT}$SLURM_JOB_ID')}"
 
-    def batch(self) -> int:
-        """Samples of a step, which all ranks share alike: those of all runs, since a resumed run keeps its batch."""
-        ranks = self.nodes * self.workload.ranks_per_node
-        return math.ceil(BATCH / ranks) * ranks
-
-    def start(self, run: str, nodes: int, port: int = 29500, more: Sequence[str] = ()) -> int:
+    def start(self, run: str, port: int = 29500, more: Sequence[str] = ()) -> int:
         """Submit a run; returns its job number."""
         minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
+        shape = shapes_of(self.plan)[run]
         self.files.run(["mkdir", "-p", f"{self.folder}/{run}/checkpoints", f"{self.folder}/{run}/metrics"])
         job = self.scheduler.start(
-            self.script(run, port, more),
-            *self.workload.options(nodes),
+            self.script(run, shape, port, more),
+            *replace(self.workload, ranks_per_node=shape.per_node).options(shape.nodes),
+            *([f"--nodelist={','.join(shape.on)}"] if shape.on else []),
             "--exclusive",
             "--requeue",
             f"--job-name=bringup-training-{run}",
@@ -279,19 +372,27 @@ class Rehearsal:
             f"{SLOW_STEPS[0]}:{SLOW_STEPS[1]}",
         )
         submitted = time.time()
-        job: Job = self.scheduler.wait(self.start("undisturbed", self.nodes, more=slow), self.budget_s)
+        job: Job = self.scheduler.wait(self.start("undisturbed", more=slow), self.budget_s)
         return self.note("undisturbed", job.job_id, job.state, submitted, job.nodes)
 
     def alone(self) -> None:
         """The run on one node, from the beginning."""
         self.recording.jobs["alone"] = {"submitted": time.time()}
-        self.end_alone(self.start("alone", 1, port=29501))
+        self.end_alone(self.start(ALONE, port=29501))
+
+    def scales(self) -> None:
+        """The runs that show a scale, one after the other: each would slow down the others' storage."""
+        for scale in scales_of(self.plan):
+            if scale.run in SCALE_RUNS:
+                submitted = time.time()
+                job = self.scheduler.wait(self.start(scale.run, port=29502), self.budget_s)
+                self.note(scale.run, job.job_id, job.state, submitted, job.nodes)
 
     def interrupted(self) -> None:
         """The run that loses a node."""
         submitted = time.time()
         pace = ("--pace-after", str(CUT_AFTER), "--pace-s", f"{PACE_S:g}")
-        job = self.start("interrupted", self.nodes, more=pace)
+        job = self.start("interrupted", more=pace)
         fields = self.wait_until_it_runs(job)
         taken = self.names(fields["NodeList"])
         victim = [name for name in taken if name != fields.get("BatchHost")][-1]
@@ -351,7 +452,7 @@ class Rehearsal:
             'cp "$newest" "${newest%.json}.pt" alone/checkpoints/'
         )
         self.recording.jobs["alone"] = {"submitted": time.time()}
-        return self.start("alone", 1, port=29501)
+        return self.start(ALONE, port=29501)
 
     def follow(self, job: int, submitted: float, victim: str, power: NodePower, watch: Watch) -> None:
         """Watch the job until it ends; note each change, and give the power back when the job runs elsewhere."""
@@ -453,17 +554,19 @@ def rehearse(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
 
     def runs(rehearsal: Rehearsal) -> None:
         if rehearsal.undisturbed():
+            rehearsal.scales()
             rehearsal.interrupted()
 
     return _recorded(plan, scheduler, store, runs, spares=1)
 
 
 def smoke(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
-    """The runs that disturb nothing: on several nodes, then from the beginning on one. No power is touched."""
+    """The runs that disturb nothing: on several nodes, from the beginning on one, and at each scale. No power is touched."""
 
     def runs(rehearsal: Rehearsal) -> None:
         if rehearsal.undisturbed():
             rehearsal.alone()
+            rehearsal.scales()
 
     return _recorded(plan, scheduler, store, runs, spares=0)
 
