@@ -329,7 +329,8 @@ def _offset(raw: bytes, subject: str, plan: Plan) -> Again:
 def _imbalance(raw: bytes, subject: str, plan: Plan) -> Again:
     amps = [phase["amps"] for phase in shapes.data_of("pdus", subject, _data(raw, subject))["phases"]]
     value = {"imbalance_pct": readings.imbalance_pct(amps, readings.half_line_a(plan.site))}
-    return Again(value, readings.phases_missing(plan, subject, len(amps)))
+    more, faults = readings.balance(plan, subject, amps, float(plan.site.limits["phase_load_min_pct"].value))
+    return Again(value | more, [*readings.phases_missing(plan, subject, len(amps)), *faults])
 
 
 def _share(raw: bytes, subject: str, plan: Plan) -> Again:

@@ -3,6 +3,8 @@
 Pure. Rounded here, so that the number that was compared is the number that the record keeps.
 """
 
+import itertools
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -108,6 +110,43 @@ def imbalance_pct(amps: Sequence[float], half_a: float) -> float:
     """
     mean = sum(amps) / len(amps)
     return round(100 * (max(amps) - min(amps)) / mean * min(mean / half_a, 1.0), 1)
+
+
+def neutral_a(amps: Sequence[float]) -> float:
+    """Current of the neutral of three phases, amperes, without harmonics: the vector sum of the line currents, which are 120
+    degrees apart at the same power factor: sqrt(a2 + b2 + c2 - ab - bc - ca). The third harmonic adds to it three times, and no
+    PDU says how much of it there is."""
+    squares = sum(one * one for one in amps) - sum(one * other for one, other in itertools.combinations(amps, 2))
+    return round(math.sqrt(max(0.0, squares)), 2)
+
+
+def balance(plan: Plan, pdu: str, amps: Sequence[float], least_pct: float) -> tuple[dict[str, Any], list[str]]:
+    """(value, what is wrong) of the phases of a rack PDU at one reading, but for their spread: whether the load is representative,
+    and the current of the neutral.
+
+    load_pct: of what the plan has the PDU carry, representative from least_pct on. neutral_a: None where its outlets lie between
+    two lines, which need no neutral. The neutral is as large as a line (IEC 60364-5-52, 524.2.1; NEC 310.15(E) counts it as
+    loaded), so a line's limit is its own.
+    """
+    circuit = plan.circuits[plan.circuits["pdu"] == pdu].iloc[0]
+    volts = float(circuit["voltage_v"]) / (math.sqrt(3) if len(amps) > 1 else 1)
+    planned_w, load_w = 1000 * float(circuit["load_kw"]), sum(amps) * volts * plan.site.power.power_factor
+    value: dict[str, Any] = {
+        "load_w": round(load_w),
+        "load_pct": round(100 * load_w / planned_w, 1) if planned_w else None,
+    }
+    problems = []
+    if value["load_pct"] is not None and value["load_pct"] < least_pct:
+        problems.append(
+            f"{load_w:,.0f} W are {value['load_pct']:g} % of the planned {planned_w:,.0f} W, representative is {least_pct:g} % or "
+            "more: read again under load (bringup validation start, then pytest validation -k S088)"
+        )
+    to_neutral = not plan.outlets.loc[plan.outlets["pdu"] == pdu, "phase"].str.contains("-").any()
+    value["neutral_a"] = neutral_a(amps) if len(amps) == 3 and to_neutral else None
+    carries_a = float(circuit["breaker_a"]) * plan.site.power.derating
+    if value["neutral_a"] is not None and value["neutral_a"] > carries_a:
+        problems.append(f"the neutral carries {value['neutral_a']:g} A, its circuit {carries_a:g} A")
+    return value, problems
 
 
 def hours(seconds: float) -> float:

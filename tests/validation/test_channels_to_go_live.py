@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -216,6 +217,10 @@ class Metal:
             return {n: rfc1902.Integer32(states["off" if (pdu.name, n) in self.off else "on"]) for n in numbers}
         if column == OIDS["outlet"]["name"]:
             return {n: rfc1902.OctetString(f"outlet {n}".encode()) for n in numbers}
+        if column == OIDS["phase"]["amps"]["oid"]:  # all that the plan has it carry, even on three phases
+            circuit = self.plan.circuits[self.plan.circuits["pdu"] == pdu.name].iloc[0]
+            amps = float(circuit["load_kw"]) * 1000 / math.sqrt(3) / float(circuit["voltage_v"])
+            return {n: rfc1902.Integer32(round(amps / OIDS["phase"]["amps"]["scale"])) for n in (1, 2, 3)}
         in_outlets = column.startswith("1.3.6.1.4.1.318.1.1.26.9")
         return {n: rfc1902.Integer32(10) for n in (numbers if in_outlets else (1, 2, 3))}
 

@@ -196,7 +196,12 @@ RAW = [
     ("S144.observed", 0.25, clock(0.00025, quarters=0), "samples in 0 quarter hours of the last day, fewer than 72"),
     ("S144.observed", 0.25, clock(0.00025, samples=99), "cannot be computed from its raw output (ValueError"),
     ("S144.observed", 0.25, clock(0.00025, largest_s=[0.00025, 9.0]), "cannot be computed from its raw output (Value"),
-    ("S088.observed", {"imbalance_pct": 20.0}, currents(90, 100, 110), None),
+    (
+        "S088.observed",
+        {"imbalance_pct": 20.0, "load_w": 71880, "load_pct": 594.3, "neutral_a": 17.32},
+        currents(90, 100, 110),
+        None,
+    ),
     (
         "S088.observed",
         {"imbalance_pct": 1.0},

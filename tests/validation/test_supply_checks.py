@@ -18,6 +18,7 @@ from tests.capacity.outputs.one_line import drawn_wrong
 from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.capacity.sites import variant
 from tests.plans import plan_of
+from validation import readings
 from validation.check import Outcome
 from validation.checks import test_design as design
 from validation.checks import test_electrical as electrical
@@ -144,6 +145,33 @@ def test_rack_pdus_that_are_uneven_alone_and_even_on_their_panel_pass() -> None:
     assert cast(Any, outcome.value)["imbalance_pct"] == pytest.approx(
         20 / 24 * 100, abs=0.1
     )  # of half of 48 A, not of 20 A
+
+
+def test_phases_that_are_read_without_a_representative_load_are_not_judged_even() -> None:
+    """The lab plans 12,095 W for this PDU: 3 x 8 A at 240 V are 5,751 W."""
+    outcome = observed_phases({"pdu-r01-a": [8.0, 8.0, 8.0], "pdu-r02-a": [8.0, 8.0, 8.0]})
+    assert not outcome.passed
+    assert outcome.detail.startswith(
+        "5,750 W are 47.5 % of the planned 12,095 W, representative is 50 % or more: read again"
+    )
+    assert observed_phases({"pdu-r01-a": [9.0, 9.0, 9.0], "pdu-r02-a": [9.0, 9.0, 9.0]}).passed
+
+
+def test_the_neutral_carries_the_vector_sum_of_the_lines() -> None:
+    assert readings.neutral_a([20.0, 20.0, 20.0]) == 0
+    assert readings.neutral_a([20.0, 0.0, 0.0]) == 20
+    assert readings.neutral_a([30.0, 20.0, 10.0]) == pytest.approx(17.32)
+    outcome = observed_phases({"pdu-r01-a": [50.0, 0.0, 0.0], "pdu-r02-a": [0.0, 50.0, 50.0]})
+    assert not outcome.passed
+    assert "the neutral carries 50 A, its circuit 48 A" in outcome.detail
+    assert cast(Any, outcome.value)["neutral_a"] == 50
+
+
+def test_outlets_between_two_lines_have_no_neutral() -> None:
+    lab = plan_of("lab")
+    between = dataclasses.replace(lab, outlets=lab.outlets.assign(phase="L1-L2"))
+    value, problems = readings.balance(between, "pdu-r01-a", [50.0, 0.0, 0.0], 50)
+    assert (value["neutral_a"], problems) == (None, [])
 
 
 def test_a_panel_whose_lines_differ_by_more_than_its_limit_fails() -> None:

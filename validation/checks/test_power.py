@@ -161,7 +161,8 @@ def test_rack_power_equals_the_sum_of_its_outlets(subject: str, plan: Plan, fact
     inputs=("frame.outlets", "frame.circuits", "frame.elements", "site.power", "site.limits", "assets"),
 )
 def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    """The phases of the PDU, and the lines of the panel that feeds it: the sum of all PDUs on that panel."""
+    """The phases of the PDU under a representative load, its neutral, and the lines of the panel that feeds it: the sum of all
+    PDUs on that panel."""
     pdu = facts.pdus[subject]
     if pdu.error:
         return Outcome(False, None, pdu.error)
@@ -176,7 +177,10 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
         return Outcome(False, {"amps": amps}, detail, unit="A", identities=pdu.identities, raw=pdu.raw)
     spread = readings.imbalance_pct(list(amps.values()), readings.half_line_a(plan.site))
     limit = site_limit(plan.site, "phase_imbalance_pct")
-    value: dict[str, Any] = {"amps": amps, "imbalance_pct": spread}
+    more, problems = readings.balance(
+        plan, subject, list(amps.values()), float(site_limit(plan.site, "phase_load_min_pct").value)
+    )
+    value: dict[str, Any] = {"amps": amps, "imbalance_pct": spread, **more}
     told, board_holds = f"phases differ by {spread:.1f} %", True
     if board := _board(plan, subject):
         name, pdus, half_a = board
@@ -189,10 +193,14 @@ def test_phase_load_is_balanced(subject: str, plan: Plan, facts: Facts) -> Outco
             value["board"] = {"name": name, "amps": lines, "imbalance_pct": apart}
             board_holds = apart <= float(own.value)
             told += f", the lines of {name} by {apart:.1f} % (limit {own.value:g} %, {own.source})"
+    if more["load_pct"] is not None:
+        told += f", at {more['load_pct']:g} % of the planned load"
+    if more["neutral_a"] is not None:
+        told += f"; {more['neutral_a']:g} A in the neutral without harmonics"
     return Outcome(
-        spread <= float(limit.value) and board_holds,
+        spread <= float(limit.value) and board_holds and not problems,
         value,
-        told,
+        "; ".join([*problems, told]),
         unit="A",
         limit=Limit(limit.value, "%", limit.source),
         identities=pdu.identities,
