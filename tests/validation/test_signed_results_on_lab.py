@@ -56,3 +56,8 @@ def test_the_nodes_sign_their_part_of_a_training(pinning: Plan) -> None:
     assert unlike_parts(Recording.from_json(recording.as_json())) == ""
     ran = {node for job in recording.jobs.values() for node in job["nodes"]}
     assert {one.device for one in recording.signed} == ran
+    again = computed("S186.measured", pinning.site.name, pinning, recording.as_json())
+    assert isinstance(again, Again), again
+    assert again.problems == []
+    shown = {tuple(row["names"]): row["nodes"] for row in again.value["scales"] if row["names"]}
+    assert shown == {("1 GPU", "1 node"): 1, ("half",): 2, ("one leaf group", "full"): 4}
