@@ -108,6 +108,8 @@ class _Source:
             return
         if function.__module__.partition(".")[0] not in PROJECT or function.__name__ in REACHING:
             return
+        if function.__code__.co_filename == "<string>":  # what dataclass writes into a class
+            return
         self._done.add(function)
         tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         known = self._typed(tree, owner)

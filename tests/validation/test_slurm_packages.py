@@ -25,13 +25,17 @@ SCHEDMD = [
 
 @pytest.fixture
 def outcome(tmp_path: Path) -> Callable[[str, Plan, dict[str, str]], Outcome]:
-    """The judgement of a recorded node with other Slurm packages."""
+    """The judgement of a recorded node where all nodes of its role have other Slurm packages."""
 
     def of(node: str, plan: Plan, slurm: dict[str, str]) -> Outcome:
         recorded = json.loads(HEALTHY.read_text())
-        packages = recorded["nodes"][node]["data"]["packages"]
-        kept = {name: version for name, version in packages.items() if not name.startswith("slurm")}
-        recorded["nodes"][node]["data"]["packages"] = kept | slurm
+        roles = plan.devices.set_index("name")["role"]
+        for name in roles.index[roles == roles[node]]:
+            data = recorded["nodes"][name]["data"]
+            kept = {
+                package: version for package, version in data["packages"].items() if not package.startswith("slurm")
+            }
+            data["packages"] = kept | slurm
         path = tmp_path / "facts.json"
         path.write_text(json.dumps(recorded))
         return judged(node, plan, Facts.read(path), SecondReadings(""), {})
