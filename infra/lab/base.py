@@ -109,6 +109,17 @@ def _stage(progress: Progress, text: str) -> Iterator[None]:
     progress(f"{text}: {time.monotonic() - began:.1f} s")
 
 
+@contextlib.contextmanager
+def scratch(target: Path) -> Iterator[Path]:
+    """A folder beside `target` that all may read, gone afterwards unless it was renamed to it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _build_root(suite: str, root: Path) -> None:
     new = root.with_name(root.name + ".new")
     shutil.rmtree(new, ignore_errors=True)

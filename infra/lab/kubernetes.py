@@ -9,7 +9,6 @@ not pay for it), image archives without a registry, and systemd-nspawn's options
 The images are `lab/pause`, which holds a pod's namespaces, and `lab/busybox`, Debian's busybox as shell and HTTP server of tests.
 """
 
-import contextlib
 import fcntl
 import gzip
 import hashlib
@@ -19,7 +18,7 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,19 +134,9 @@ def ensure(say: Callable[[str], None]) -> None:
             base.build_mirror(packages, image.root, debs, stamp)
         if not images.exists():
             say("images: lab/pause, lab/busybox")
-            with _scratch(images) as folder:
+            with base.scratch(images) as folder:
                 build_images(folder)
                 folder.rename(images)
-
-
-@contextlib.contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def build_images(folder: Path) -> None:

@@ -6,7 +6,6 @@ GPUs; nvidia-smi and nvidia-persistenced use that library. All else is a version
 no kernel module, no CUDA, no NCCL is in it. Every driver package is there in a second version, for the fault wrong-driver.
 """
 
-import contextlib
 import fcntl
 import hashlib
 import importlib.resources
@@ -17,10 +16,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.lab import base
 from infra.lab.paths import LabError, cache_dir
 from infra.lab.spec import LabSpec
 from inventory.gpu_stack import load_stack, release
@@ -145,7 +145,7 @@ def _run(*argv: str, cwd: Path | None = None) -> str:
 def _build(spec: LabSpec, target: Path) -> None:
     driver = _driver(spec)
     packages = [*spec.gpu_packages, *((name, other_driver(driver)) for name in driver_packages(spec))]
-    with _scratch(target) as folder:
+    with base.scratch(target) as folder:
         binaries = {}
         for version in (driver, other_driver(driver)):
             (folder / version).mkdir()
@@ -156,16 +156,6 @@ def _build(spec: LabSpec, target: Path) -> None:
             _package(spec, folder, repository, name, pin, binaries.get(pin))
         (repository / "Packages").write_text(_run("dpkg-scanpackages", "-m", ".", cwd=repository))
         repository.rename(target)
-
-
-@contextlib.contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
 
 
 def _package(spec: LabSpec, folder: Path, repository: Path, name: str, pin: str, binaries: Binaries | None) -> None:

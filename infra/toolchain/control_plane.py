@@ -16,7 +16,7 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-from infra.toolchain.golang import build_environment, ensure_go
+from infra.toolchain.golang import build_environment, ensure_go, room_for, told
 from infra.toolchain.paths import ToolchainError, cache_dir
 from infra.toolchain.pulumi_cli import Progress, build_counting, locked, run
 
@@ -87,10 +87,7 @@ def build(target: Path, progress: Progress) -> Path:
     """Build into `target`. The caches of modules and packages stay after a failure, for the next try, and go after a success."""
     cache = target.parent
     work = cache / "build-kubernetes"
-    if (free := shutil.disk_usage(cache).free) < DISK_GB * 10**9 and not work.exists():
-        raise ToolchainError(
-            f"{cache}: {free / 1e9:.1f} GB are free, the build needs {DISK_GB} GB. Free some, or set BRINGUP_CACHE to a larger disk"
-        )
+    room_for(work, DISK_GB)
     progress(f"getting Go {GO_VERSION}", 0.0)
     go = str(ensure_go(cache, GO_VERSION))
     env = build_environment(work)
@@ -139,24 +136,7 @@ def main(argv: list[str]) -> int:
     if "--check" in argv:
         return 1
     print(announcement(), flush=True)
-    said: set[tuple[str, int]] = set()
-
-    def say(what: str, share: float) -> None:
-        step = (what, int(share * 10))
-        if step not in said:
-            said.add(step)
-            print(f"  {what} {share:.0%}" if share else f"  {what}", flush=True)
-
-    try:
-        print(f"  Kubernetes {version()}: {ensure(say)}")
-    except ToolchainError as error:
-        print(f"Kubernetes: {error}", file=sys.stderr)
-        print(
-            "Let GOPROXY be reached (https://go.dev/ref/mod#module-proxy); then run make setup-platform again.",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+    return told(f"Kubernetes {version()}", ensure, "make setup-platform")
 
 
 if __name__ == "__main__":

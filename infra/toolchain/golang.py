@@ -13,10 +13,12 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from infra.toolchain.paths import ToolchainError
@@ -54,6 +56,34 @@ def build_environment(work: Path) -> dict[str, str]:
         "GOWORK": "off",
         "CGO_ENABLED": "0",
     }
+
+
+def room_for(work: Path, disk_gb: float) -> None:
+    """ToolchainError where the disk has not the room of a build; one that was begun has taken its room already."""
+    if (free := shutil.disk_usage(work.parent).free) < disk_gb * 10**9 and not work.exists():
+        raise ToolchainError(
+            f"{work.parent}: {free / 1e9:.1f} GB are free, the build needs {disk_gb} GB. Free some, or set BRINGUP_CACHE to a "
+            "larger disk"
+        )
+
+
+def told(name: str, ensure: Callable[[Callable[[str, float], None]], Path], again: str) -> int:
+    """Build as a command does: its progress at each tenth, then where it is. again: the command that goes on after a failure."""
+    said: set[tuple[str, int]] = set()
+
+    def say(what: str, share: float) -> None:
+        step = (what, int(share * 10))
+        if step not in said:
+            said.add(step)
+            print(f"  {what} {share:.0%}" if share else f"  {what}", flush=True)
+
+    try:
+        print(f"  {name}: {ensure(say)}")
+    except ToolchainError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        print(f"Let GOPROXY be reached (https://go.dev/ref/mod#module-proxy); then run {again} again.", file=sys.stderr)
+        return 1
+    return 0
 
 
 def parse_version(text: str) -> tuple[int, ...]:

@@ -139,7 +139,7 @@ def as_planned(seen: LogServers, planned: Sequence[str]) -> bool:
 
 
 def _object(body: Any, *keys: str) -> Json:
-    """What stands at these keys, {} where that is no object."""
+    """The object below these keys; {} where one of them is missing or holds something else."""
     for key in keys:
         body = body.get(key) if isinstance(body, Mapping) else None
     return body if isinstance(body, Mapping) else {}

@@ -40,7 +40,9 @@ def said(*reports: Report, host: str = "gpu001") -> str:
 
 def test_two_reports_without_drift_that_are_far_enough_apart_show_a_schedule() -> None:
     assert said(of(2), of(1)) == ""
-    assert said(of(9, changed=1), of(8, error="timeout"), of(2), of(1)) == "", "what drifted before was mended"
+    assert said(of(9, changed=1), of(8, error="timeout"), of(2), of(1)) == "", (
+        "the two newest reports count: older drift is mended"
+    )
 
 
 @pytest.mark.parametrize(

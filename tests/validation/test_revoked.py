@@ -17,7 +17,7 @@ from tests.plans import plan_of
 from validation.facts import probes, revoked
 from validation.facts.revoked import Tried
 
-pytestmark = pytest.mark.skipif(SSHD is None, reason="no sshd on this machine")
+pytestmark = pytest.mark.needs("sshd")
 SERVER = "ctl01"
 
 

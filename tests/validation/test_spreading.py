@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from network.drivers.errors import Unreachable
 from network.push import Target
 from tests.plans import plan_of
 from tests.validation.bench import WRITTEN_BW
+from tests.validation.test_incast import Spoken
 from validation import spreading as judging
 from validation.checks import conftest
 from validation.checks.test_adaptive_routing import test_adaptive_routing_spreads_a_permutation as check
@@ -127,36 +128,29 @@ class Request:
         return self.said
 
 
+class NoRun:
+    """What a check is given that has to end before it asks for the run: it has nothing to ask for."""
+
+
 def test_the_check_says_what_was_measured_and_what_a_hash_gives() -> None:
-    outcome = check("site", ADAPTIVE, Facts(), Request(healthy()))  # type: ignore[arg-type]  # of pytest's request only this
+    outcome = check("site", ADAPTIVE, Facts(), cast(pytest.FixtureRequest, Request(healthy())))
     assert outcome.passed
     assert outcome.detail.startswith("3120.0 GB/s, uplinks 0% apart; one of twenty hashes of the same flows: ")
 
 
 def test_a_site_that_hashes_is_not_loaded() -> None:
-    outcome = check("site", HASHED, Facts(), None)  # type: ignore[arg-type]  # it has to end before it asks for the run
+    outcome = check("site", HASHED, Facts(), cast(pytest.FixtureRequest, NoRun()))
     assert (outcome.passed, outcome.value) == (False, None)
     assert "load_balancing is ecmp" in outcome.detail
 
 
 # -- the act -----------------------------------------------------------------------------------------------------------
-class Spoken:
-    """A switch whose uplinks have sent as often as it was read."""
-
-    readings = 0
-
-    def __init__(self, name: str, *_: Any, **__: Any) -> None:
-        self.name = name
-
-    def __enter__(self) -> "Spoken":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+class Uplinks(Spoken):
+    """A switch whose uplinks have sent a thousand packets for each time that it was read."""
 
     def queue_counters(self, ports: Iterable[str]) -> dict[str, dict[str, int]]:
-        Spoken.readings += 1
-        return {port: {"sent/3": 1000 * Spoken.readings} for port in ports}
+        told = super().queue_counters(ports)
+        return {port: {"sent/3": 1000 * one["sent/3"]} for port, one in told.items()}
 
 
 class Hosts:
@@ -186,8 +180,8 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = SshCredentials("nobody", Path("no-key"), Path("no-hosts"))
     monkeypatch.setattr(Spoken, "readings", 0)
     monkeypatch.setattr(spreading, "Hosts", Hosts)
-    monkeypatch.setattr(spreading, "driver", lambda system: Spoken)
-    monkeypatch.setattr(incast, "driver", lambda system: Spoken)
+    monkeypatch.setattr(spreading, "driver", lambda system: Uplinks)
+    monkeypatch.setattr(incast, "driver", lambda system: Uplinks)
     monkeypatch.setattr(spreading, "public_key", lambda site, of: "")
     monkeypatch.setattr(
         spreading, "compute_targets", lambda *_: [Target(name, "", nobody, "") for name in WANTED.uplinks]

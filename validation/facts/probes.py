@@ -1,8 +1,10 @@
 """Short acts that prove a setting and leave no trace: identity LEDs on and back, logins that must be refused."""
 
+import contextlib
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +62,7 @@ class Logins:
 def logins(plan: Plan) -> dict[str, Logins]:
     """Ask every node for a login without a key, and try one with a freshly made key."""
     credentials = node_credentials(plan.site)
-    with tempfile.TemporaryDirectory() as folder:
-        key = Path(folder) / "unknown_ed25519"
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "unknown to every node", "-f", str(key)],
-            check=True,
-            timeout=LOGIN_BUDGET_S,
-        )
+    with throwaway_key("unknown to every node") as key:
         common = _common(credentials.known_hosts)
         with_password = {
             **common,
@@ -80,6 +76,16 @@ def logins(plan: Plan) -> dict[str, Logins]:
             return Logins(_password_login(attempt(target, with_password)), key_login(attempt(target, unknown)))
 
         return at_once(servers(plan), both)
+
+
+@contextlib.contextmanager
+def throwaway_key(comment: str) -> Iterator[Path]:
+    """A freshly made key of SSH, gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "key_ed25519"
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(key)]
+        subprocess.run(command, check=True, timeout=LOGIN_BUDGET_S)
+        yield key
 
 
 def with_key(known_hosts: Path, key: Path) -> dict[str, str]:

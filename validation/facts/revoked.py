@@ -7,8 +7,6 @@ list of revoked keys (RevokedKeys, role `ssh`). It must log in before and be ref
 key that never worked. It can run `true` alone and expires by itself, so that a run that is killed leaves no way in.
 """
 
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ from network.drivers.errors import DeviceError
 from network.drivers.parallel import at_once
 from network.drivers.ssh import SshHost
 from validation.facts.gather import address_of
-from validation.facts.probes import LOGIN_BUDGET_S, attempt, key_login, servers, with_key
+from validation.facts.probes import attempt, key_login, servers, throwaway_key, with_key
 
 EXPIRES_MIN = 10
 """The key is good for no longer, by the node's clock (sshd(8), expiry-time)."""
@@ -127,13 +125,7 @@ class Tried:
 
 def try_all(plan: Plan) -> dict[str, Tried]:
     """The trial on every server, all at once; the throw-away key is made here and gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        key = Path(folder) / "revoked_ed25519"
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "throw-away key of a check", "-f", str(key)],
-            check=True,
-            timeout=LOGIN_BUDGET_S,
-        )
+    with throwaway_key("throw-away key of a check") as key:
         return at_once(servers(plan), lambda name: _try_one(plan, name, key))
 
 

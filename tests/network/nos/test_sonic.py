@@ -11,7 +11,6 @@ from inventory.site import Site, load_site
 from network import nos, roce
 from network.nos.cumulus import startup
 from network.nos.sonic.config_db import platforms, read, render
-from tests.network.nos.sonic_yang import Checker
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -28,11 +27,6 @@ def site_with(**fabric: object) -> Site:
 @pytest.fixture(scope="module")
 def configs():
     return roce.structured_configs(plan_of(SITE))
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    return Checker(tmp_path_factory.mktemp("yang"))
 
 
 def tables(config) -> Tables:

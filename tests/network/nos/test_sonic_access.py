@@ -15,7 +15,6 @@ from network.nos.access import PRIORITY, ROOT_PRIORITY
 from network.nos.cumulus import access as cumulus
 from network.nos.sonic.access import layouts, read, render
 from tests.capacity.services.boot.cases import PUBLIC_KEY
-from tests.network.nos.sonic_yang import Checker
 from tests.plans import plan_of
 
 SITE = "b200-256-roce"
@@ -30,11 +29,6 @@ def plan():
 @pytest.fixture(scope="module")
 def configs(plan):
     return oob.structured_configs(plan, PUBLIC_KEY)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    return Checker(tmp_path_factory.mktemp("yang"))
 
 
 def tables(config) -> Tables:
