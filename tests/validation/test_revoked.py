@@ -5,13 +5,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from capacity.model import Plan
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import Unreachable
+from network.drivers.ssh import SshHost
 from tests.network.sshd import SSHD, serving
 from tests.plans import plan_of
 from validation.facts import probes, revoked
@@ -134,6 +135,20 @@ def test_a_node_that_is_lost_in_the_middle_fails_and_the_key_expires(node: Any, 
 def test_what_is_not_shown_is_a_fault(tried: Tried, compute: bool, said: str) -> None:
     (fault,) = tried.faults(compute=compute)
     assert said in fault
+
+
+@pytest.mark.parametrize(("login", "python"), [("root", ("python3",)), ("ops", ("sudo", "-n", "python3"))])
+def test_keys_are_changed_as_root_whoever_logs_in(login: str, python: tuple[str, ...]) -> None:
+    class Host:
+        name = SERVER
+
+        def program(self, text: str, request: Any, *, python: Any, operation: str) -> Any:
+            asked.append(python)
+            return {"revoked": "none", "pattern": "", "user": "", "known": []}
+
+    asked: list[Any] = []
+    revoked._act(cast(SshHost, Host()), "clean", {"login": login})
+    assert asked == [python]
 
 
 def test_pam_slurm_adopt_refuses_in_its_own_words() -> None:

@@ -4,7 +4,8 @@
 
 A throw-away key goes where the role `users` puts keys (sshd's AuthorizedKeysFile below /etc) and, still authorised, into sshd's
 list of revoked keys (RevokedKeys, role `ssh`). It must log in before and be refused after: a refusal alone would also come from a
-key that never worked. It can run `true` alone and expires by itself, so that a run that is killed leaves no way in.
+key that never worked. It can run `true` alone and expires by itself, so that a run that is killed leaves no way in. The files are
+changed as root, by sudo where the login is another user.
 """
 
 from collections.abc import Mapping
@@ -169,5 +170,6 @@ def no_job_login(said: str) -> str:
 
 
 def _act(host: SshHost, verb: str, request: Mapping[str, Any]) -> _Told:
-    told = host.program(PROGRAM, {**request, "verb": verb}, operation=OPERATION)
+    python = ("python3",) if request["login"] == "root" else ("sudo", "-n", "python3")
+    told = host.program(PROGRAM, {**request, "verb": verb}, python=python, operation=OPERATION)
     return answers.read(_Told, told, Source(host.name, OPERATION, "run sshd -T on the node"))
