@@ -5,15 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from capacity.build import build
 from infra.provider.sites import Sites
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.paths import site_dir
-from inventory.secrets import SecretError, resolve
-from inventory.site import Site, load_site, site_names
-from inventory.site.sections.credentials import FactoryAccount
+from inventory.secrets import SecretError, is_per_device, resolve
+from inventory.site import Site, load_site, needs, site_names
+from inventory.site.sections.credentials import BmcCredentials, FactoryAccount
 from network.drivers import credentials
 from network.drivers.errors import LoginNotGiven
 from playbooks.inventory_plugins.bringup import hosts_of
@@ -41,6 +42,9 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{path.name}\n", encoding="utf-8")
+    labels = home / ".config/bringup" / f"{request.param}-bmc-labels.csv"
+    labels.write_text("device,factory\ngpu001,F-gpu001\n", encoding="utf-8")
+    labels.chmod(0o600)
     elsewhere.mkdir()
     tools.mkdir()
     (tools / "vault").write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
@@ -77,6 +81,14 @@ def test_drivers_and_provider_resolve_every_credential(site: Site) -> None:
     given = site.credentials
     others = [given.evidence.key, given.slurmdbd and given.slurmdbd.password, given.alerts and given.alerts.webhook]
     assert all(resolve(reference, base=site.dir).get_secret_value() for reference in others if reference)
+
+
+def test_each_bmc_of_a_site_has_a_password_of_its_own_and_a_factory_account_that_is_closed(site: Site) -> None:
+    """Both are what S017 wants: one reference for all BMCs fails it, and so does a factory login that nobody can try."""
+    pasted = yaml.safe_load(needs.credentials_missing(site.name).paste)["credentials"]["bmc"]
+    for bmc in (site.credentials.bmc, BmcCredentials.model_validate(pasted)):
+        assert is_per_device(bmc.password)
+        assert bmc.factory is not None
 
 
 def test_the_inventory_plugin_gives_openssh_the_same_paths(site: Site) -> None:
