@@ -4,7 +4,8 @@ Stack configuration (all optional):
     bringup:site     name of a shipped site or path of a site.yaml; the stack's name by default
     bringup:from     folder of an accepted state that the plan starts from, in place of the one beside the site file
     bringup:layers   layers to manage, such as ["power", "network"]; all by default
-    bringup:kubeconfig  path of the cluster's kubeconfig; without it the platform layer is left out (scheduler.kind: kubernetes)
+    bringup:kubeconfig  path of the cluster's kubeconfig, in place of the one that `bringup kubeconfig` fetched; without any the
+                        platform layer is left out (scheduler.kind: kubernetes)
 
 A plan with error findings that nobody has waived is refused, in preview and in up.
 Stack outputs: plan_hash, findings, devices (management and node addresses), report (path of the plan's page).
@@ -24,7 +25,7 @@ from capacity.model import Plan
 from capacity.sizes import load_site
 from infra.boot.built import IMAGES
 from infra.env import kubernetes_plugin
-from infra.kube.access import ClusterError, connect, version
+from infra.kube.access import ClusterError, connect, kubeconfig_of, version
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.installed import Installations
 from infra.layers.network import Network
@@ -116,13 +117,14 @@ def cluster_of(site: Site, kubeconfig: str | None, layers: Any) -> str:
                 f"{site.scheduler.kind}: delete platform"
             )
         return ""
-    if not kubeconfig:
-        how = "pulumi config set bringup:kubeconfig PATH"
+    fetched = kubeconfig_of(site.name)
+    if not kubeconfig and not fetched.exists():
+        how = f"bringup kubeconfig {site.name}, or pulumi config set bringup:kubeconfig PATH"
         if named:
-            raise ProgramError(f"bringup:layers names platform, and no kubeconfig is set: {how}")
-        pulumi.log.info(f"platform: left out, since no kubeconfig is set. Once the cluster runs: {how}")
+            raise ProgramError(f"bringup:layers names platform, and there is no kubeconfig: {how}")
+        pulumi.log.info(f"platform: left out, since there is no kubeconfig. Once the cluster runs: {how}")
         return ""
-    path = repo_root() / Path(kubeconfig).expanduser()
+    path = repo_root() / Path(kubeconfig).expanduser() if kubeconfig else fetched
     try:
         told = version(connect(path))
     except ClusterError as error:

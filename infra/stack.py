@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from infra.env import environment
+from infra.kube.access import kubeconfig_of
 from inventory.paths import repo_root, var_dir
 
 CALL_LIMIT_S = 60.0
@@ -25,10 +26,11 @@ def powered_on_dir(site_name: str) -> Path:
 
 
 def start_over(name: str) -> None:
-    """Make an empty stack `name`, dropping the state of an earlier one but none of its configuration.
+    """Make an empty stack `name`, dropping the state of an earlier one and the kubeconfig of its cluster, but no configuration.
 
     Does nothing where there is no Pulumi CLI. Raises StackError with the CLI's own words.
     """
+    kubeconfig_of(name).unlink(missing_ok=True)
     env = environment()
     if shutil.which("pulumi", path=env["PATH"]) is None:
         return

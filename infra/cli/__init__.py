@@ -21,6 +21,7 @@ from infra.cli import (
     freeze,
     image,
     imports,
+    kubernetes,
     lab,
     site,
     start,
@@ -97,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
         freeze,
         catalog,
         lab,
+        kubernetes,
         imports,
         firmware,
         validation,
@@ -109,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
 def expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose text is meant for the person at the keyboard; anything else is a bug and keeps its traceback."""
     from infra.boot.image import ImageBuildError
+    from infra.kube.access import ClusterError
     from infra.lab.paths import LabError
     from infra.stack import StackError
     from infra.toolchain.paths import ToolchainError
@@ -132,6 +135,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
         AttestError,
         BundleError,
         CatalogError,
+        ClusterError,
         DeviceError,
         FactsError,
         FreezeError,

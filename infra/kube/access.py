@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import httpx
 import yaml
 
+from inventory.paths import var_dir
 from inventory.yaml_data import handed_in
 
 ANSWER_S = 10.0
@@ -44,6 +45,11 @@ class Connection:
     server: str
     tls: ssl.SSLContext = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+
+
+def kubeconfig_of(site_name: str) -> Path:
+    """Where the kubeconfig of a site is kept; `pulumi up` takes it from there unless bringup:kubeconfig is set."""
+    return var_dir(site_name) / "kubeconfig"
 
 
 def connect(path: Path) -> Connection:

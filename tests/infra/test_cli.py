@@ -265,6 +265,11 @@ def test_attest_without_a_key_says_what_is_missing(capsys: pytest.CaptureFixture
     assert "--key" in capsys.readouterr().err
 
 
+def test_a_site_of_slurm_has_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["kubeconfig", "lab"]) == CANNOT
+    assert capsys.readouterr().err == "bringup: lab has no cluster: its scheduler.kind is slurm, not kubernetes\n"
+
+
 def test_lab_without_root_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert cli.main(["lab", "up"]) == CANNOT

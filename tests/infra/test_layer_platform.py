@@ -13,6 +13,7 @@ from pulumi.runtime.mocks import MockMonitor
 
 import infra.__main__ as program
 from capacity.services.platform import design
+from infra.kube.access import kubeconfig_of
 from infra.layers import platform as layer
 from tests.infra.test_program import Recorder
 from tests.plans import plan_of
@@ -101,15 +102,31 @@ def test_a_site_of_slurm_has_no_platform_and_says_so_where_the_stack_names_it() 
         program.cluster_of(a_site("slurm"), "kubeconfig", ["platform"])
 
 
-def test_a_platform_without_a_kubeconfig_is_refused_where_the_stack_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(program.ProgramError, match="pulumi config set bringup:kubeconfig PATH"):
+def test_a_platform_without_a_kubeconfig_is_refused_where_the_stack_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
+    how = "bringup kubeconfig hall, or pulumi config set bringup:kubeconfig PATH"
+    with pytest.raises(program.ProgramError, match=f"there is no kubeconfig: {how}"):
         program.cluster_of(a_site(), None, ["power", "platform"])
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "info", said.append)
     assert program.cluster_of(a_site(), None, None) == ""
-    how = "pulumi config set bringup:kubeconfig PATH"
-    assert said == [f"platform: left out, since no kubeconfig is set. Once the cluster runs: {how}"]
+    assert said == [f"platform: left out, since there is no kubeconfig. Once the cluster runs: {how}"]
     assert program.cluster_of(a_site(), "kubeconfig", ["power"]) == ""
+
+
+def test_a_kubeconfig_that_was_fetched_is_taken_unless_another_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
+    monkeypatch.setattr(program, "connect", lambda path: path)
+    monkeypatch.setattr(program, "version", lambda connection: "v1.36.3")
+    fetched = kubeconfig_of("hall")
+    fetched.parent.mkdir()
+    fetched.touch()
+    assert program.cluster_of(a_site(), None, None) == str(fetched)
+    assert program.cluster_of(a_site(), "/k", None) == "/k"
 
 
 def test_a_kubeconfig_that_is_not_there_is_named() -> None:

@@ -238,18 +238,23 @@ def _said(answer: Mapping[str, Any]) -> str:
     return str(answer.get("error") or body.get(MESSAGE) or f"an answer of status {answer.get('status')}")
 
 
-def over_ssh(plan: Plan) -> CallApi:
-    """Calls from the first controller: its kubeconfig never leaves it."""
+def first_controller(plan: Plan) -> SshHost:
+    """The machine that holds an administrator's kubeconfig, at KUBECONFIG."""
     site = plan.site
     name = str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
-    host = SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
+    return SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
+
+
+def over_ssh(plan: Plan) -> CallApi:
+    """Calls from the first controller, with the kubeconfig that is there."""
+    site, host = plan.site, first_controller(plan)
 
     def call(calls: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         request = {"kubeconfig": KUBECONFIG, "budget_s": BUDGET_S, "calls": list(calls)}
         said = host.program(API_CALLS, request, budget_s=BUDGET_S + site.timeouts.ssh_s, operation="ask the API server")
         if not isinstance(said, list) or len(said) != len(calls):
             raise BadAnswer(
-                name,
+                host.name,
                 "ask the API server",
                 f"{len(calls)} answers",
                 "none",
