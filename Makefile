@@ -1,7 +1,7 @@
 # Everything starts here: `make demo` and `make test` set up what they need themselves.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-platform setup-controllers demo demo-metal test test-fast test-platform soak lint format bench equality equality-record mutants prove-clean
+.PHONY: help setup setup-platform setup-controllers demo demo-metal demo-platform test test-fast test-platform soak lint format bench equality equality-record mutants prove-clean
 
 PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE # programs start in half the time with their bytecode kept
@@ -24,6 +24,9 @@ demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab s
 demo-metal: setup ## Two empty virtual machines become accepted Slurm nodes, with faults on the way (its own packages)
 	@infra/setup/metal.sh
 	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
+
+demo-platform: setup-platform ## The lab's site with Kubernetes: cluster, platform by Pulumi, both twice, checks, rehearsal of the gate
+	@$(PYTHON) -m infra.proven run demo-platform $(PYTHON) -m infra.demo --platform
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not platform"

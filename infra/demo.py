@@ -1,10 +1,13 @@
-"""`make demo`: the main job on the lab, stage by stage, each by the command that a person would type.
+"""`make demo` and `make demo-platform`: the main job on a lab, stage by stage, each by the command that a person would type.
 
-In: a clone that has been set up. Out: a lab that is up, configured and validated, its reports under var/lab, and the
-rehearsal's verdict on the last screen. Full output of every command is kept in var/lab/demo. Exit status: 0 when all
+    python -m infra.demo [--platform]      the lab with Slurm; or the one with Kubernetes, after `make setup-platform`
+
+In: a clone that has been set up. Out: a lab that is up, configured and validated, its reports under var/SITE, and the
+rehearsal's verdict on the last screen. Full output of every command is kept in var/SITE/demo. Exit status: 0 when all
 stages passed, 1 when one failed (nothing after it runs), 130 when interrupted.
 """
 
+import argparse
 import contextlib
 import json
 import os
@@ -30,7 +33,6 @@ from infra import playbook
 from infra.env import environment, mitogen
 from inventory.paths import repo_root, var_dir
 
-SITE = "lab"
 TAIL_LINES = 30
 GRACE_S = 10.0
 PROGRESS_S = 5.0
@@ -39,12 +41,30 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the demo. `said` finds in the output what to report; `limit_s` bounds all its commands together."""
+    """One step of the demo. `said` finds in the output what to report; `limit_s` bounds all its commands together. `wrong` says
+    what is not as it should be though every command ended with 0.
+    """
 
     title: str
     commands: tuple[Command, ...]
     limit_s: float
     said: Callable[[str], str]
+    wrong: Callable[[str], str] = lambda output: ""
+
+
+def unchanged(output: str) -> str:
+    """What a playbook changed, '' where it changed nothing."""
+    changed = {host: counts["changed"] for host, counts in playbook.recap(output).items() if counts["changed"]}
+    return f"the playbook changed something: {changed}" if changed else ""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A site's stages, and the command that a person starts them with."""
+
+    site: str
+    command: str
+    stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True)
@@ -72,40 +92,76 @@ def recapped(output: str) -> str:
     return playbook.total(playbook.recap(output))
 
 
-def stages() -> tuple[Stage, ...]:
-    """The demo."""
-    site_file = f"inventory/sites/{SITE}/site.yaml"
+def on_slurm() -> Demo:
+    """The lab, with Slurm."""
+    site = "lab"
+    drift = Stage(
+        "Report drift: two runs, as a timer makes them",
+        (("bringup", "validation", "drift", site),) * 2,
+        600.0,
+        matched(r"^\d+ hosts, nothing drifted$"),
+    )
+    return Demo(site, "make demo", (*from_nothing(site), drift, *to_the_verdict(site)))
+
+
+def on_kubernetes() -> Demo:
+    """The lab's site with Kubernetes: its cluster, then what Pulumi declares in it, and both once more with nothing to do."""
+    site = "lab-kubernetes"
+    up = ("pulumi", "up", "-s", site, "--yes")
+    platform = Stage(
+        "Apply: the platform in the cluster",
+        (("bringup", "kubeconfig", site), up),
+        600.0,
+        matched(r"^Resources:\n((?:^ +\S.*\n)+)"),
+    )
+    again = Stage(
+        "Once more: nothing is changed",
+        ((*up, "--expect-no-changes"), configure(site)),
+        900.0,
+        recapped,
+        unchanged,
+    )
+    return Demo(site, "make demo-platform", (*from_nothing(site), platform, again, *to_the_verdict(site)))
+
+
+def configure(site: str) -> Command:
+    """The playbook for a shipped site."""
+    return "ansible-playbook", "playbooks/site.yml", "-i", f"inventory/sites/{site}/site.yaml"
+
+
+def from_nothing(site: str) -> tuple[Stage, ...]:
+    """From no lab to nodes that are configured."""
     return (
         Stage(
             "Clear: take an earlier lab down",
-            (("bringup", "lab", "down"),),
+            (("bringup", "lab", "down", "--site", site),),
             120.0,
             matched(r"(?:no lab .*|lab .* is down.*)$"),
         ),
-        Stage("Plan", (("bringup", "plan", SITE),), 60.0, matched(r"^Findings: .*$")),
-        Stage("Build the lab, in factory state", (("bringup", "lab", "up"),), 900.0, matched(r"lab .* is up.*$")),
+        Stage("Plan", (("bringup", "plan", site),), 60.0, matched(r"^Findings: .*$")),
+        Stage(
+            "Build the lab, in factory state",
+            (("bringup", "lab", "up", "--site", site),),
+            900.0,
+            matched(r"lab .* is up.*$"),
+        ),
         Stage(
             "Apply: outlets, switches, servers",
-            (("pulumi", "up", "-s", SITE, "--yes"),),
+            (("pulumi", "up", "-s", site, "--yes"),),
             900.0,
             matched(r"^Resources:\n((?:^ +\S.*\n)+)"),
         ),
+        Stage("Configure: inside the nodes", (configure(site),), 1200.0, recapped),
+    )
+
+
+def to_the_verdict(site: str) -> tuple[Stage, ...]:
+    """Checks, and what the gate makes of them."""
+    return (
         Stage(
-            "Configure: inside the nodes",
-            (("ansible-playbook", "playbooks/site.yml", "-i", site_file),),
-            1200.0,
-            recapped,
+            "Validate", (("pytest", "validation", "--site", site),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")
         ),
-        Stage(
-            "Report drift: two runs, as a timer makes them",
-            (("bringup", "validation", "drift", SITE),) * 2,
-            600.0,
-            matched(r"^\d+ hosts, nothing drifted$"),
-        ),
-        Stage(
-            "Validate", (("pytest", "validation", "--site", SITE),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")
-        ),
-        Stage("Judge", (("bringup", "gate", "--site", SITE, "--rehearsal"),), 60.0, matched(r"^REHEARSAL.*$")),
+        Stage("Judge", (("bringup", "gate", "--site", site, "--rehearsal"),), 60.0, matched(r"^REHEARSAL.*$")),
     )
 
 
@@ -177,9 +233,11 @@ def end_group(process: "subprocess.Popen[str]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: Sequence[Stage]) -> None:
+def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: Sequence[Stage], anew: str) -> None:
     """The failing command, its last words, and how to go on by hand."""
     how = f"did not finish within {stage.limit_s:.0f} s" if ended.status is None else f"exit status {ended.status}"
+    if ended.status == 0:
+        how = stage.wrong(ended.output)
     for line in ended.output.splitlines()[-TAIL_LINES:]:
         console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"\n[bold red]{escape(stage.title)} failed[/bold red]: {how}", highlight=False)
@@ -192,7 +250,7 @@ def show_failure(console: Console, stage: Stage, ended: Ended, log: Path, rest: 
     following = [shlex.join(command) for later in rest for command in later.commands]
     for command in (shlex.join(ended.command), *following):
         console.print(f"  {command}", markup=False, highlight=False, soft_wrap=True)
-    console.print("or start over with: make demo", highlight=False)
+    console.print(f"or start over with: {anew}", highlight=False)
 
 
 def training_line(story: Mapping[str, Any]) -> str:
@@ -207,32 +265,36 @@ def training_line(story: Mapping[str, Any]) -> str:
 
 def show_verdict(console: Console, verdict: Mapping[str, Any], seconds: float) -> None:
     """The last screen: verdict, counts, where the pages are."""
-    reports = var_dir(SITE)
+    site = verdict["site"]
+    reports = var_dir(site)
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in verdict["counts"].items())
     style = "green" if verdict["exit_code"] == 0 else "red"
     story = verdict.get("training")
     lines = [
-        f"[bold {style}]{verdict['verdict']}[/bold {style}]  site {verdict['site']}, evidence: {verdict['mode']}",
+        f"[bold {style}]{verdict['verdict']}[/bold {style}]  site {site}, evidence: {verdict['mode']}",
         counts,
         *([training_line(story)] if story else []),
         f"verdict: {reports / 'reports' / 'rehearsal.html'}",
         f"plan:    {reports / 'plan' / 'report.html'}",
-        f"whole demo: {seconds:.0f} s. The lab is up; take it down with: bringup lab down",
+        f"whole demo: {seconds:.0f} s. The lab is up; take it down with: bringup lab down --site {site}",
     ]
     console.print(Panel("\n".join(lines), title="Verdict", title_align="left"), highlight=False, soft_wrap=True)
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; see the module's text for the exit status."""
+    arguments = argparse.ArgumentParser(prog="python -m infra.demo", description=__doc__.partition("\n")[0])
+    arguments.add_argument("--platform", action="store_true", help="the lab's site with Kubernetes")
+    demo = on_kubernetes() if arguments.parse_args(argv).platform else on_slurm()
     console = Console(highlight=False)
     if os.geteuid() != 0:
-        console.print("The demo builds the lab, which needs root on Linux. Without root:\n  bringup plan lab")
+        console.print(f"The demo builds the lab, which needs root on Linux. Without root:\n  bringup plan {demo.site}")
         return 1
     began = time.monotonic()
     env = environment() | mitogen()
-    logs = var_dir(SITE) / "demo"
+    logs = var_dir(demo.site) / "demo"
     logs.mkdir(parents=True, exist_ok=True)
-    todo = stages()
+    todo = demo.stages
     for number, stage in enumerate(todo, start=1):
         console.print(f"[bold]\\[{number}/{len(todo)}] {escape(stage.title)}[/bold]")
         for command in stage.commands:
@@ -240,11 +302,11 @@ def main() -> int:
         log = logs / f"{number}-{re.split('[^a-z]', stage.title.lower())[0]}.log"
         with console.status("  …") as status, Progress(console) as progress:
             ended = run(stage, env, log, partial(show_line, status, progress))
-        if ended.status != 0:
-            show_failure(console, stage, ended, log, todo[number:])
+        if ended.status != 0 or stage.wrong(ended.output):
+            show_failure(console, stage, ended, log, todo[number:], demo.command)
             return 1
         console.print(f"  [green]✓[/green] {ended.seconds:.1f} s  {escape(stage.said(ended.output))}", soft_wrap=True)
-    verdict = json.loads((var_dir(SITE) / "reports" / "rehearsal.json").read_text())
+    verdict = json.loads((var_dir(demo.site) / "reports" / "rehearsal.json").read_text())
     show_verdict(console, verdict, time.monotonic() - began)
     return 0
 

@@ -86,27 +86,51 @@ def test_ansible_recap_is_summed_over_hosts() -> None:
     ],
 )
 def test_each_stage_reports_what_its_tool_said(title: str, output: str, expected: str) -> None:
-    stage = next(stage for stage in demo.stages() if stage.title.startswith(title))
+    stage = next(stage for stage in demo.on_slurm().stages if stage.title.startswith(title))
     assert stage.said(output) == expected
+
+
+@pytest.mark.parametrize("made", [demo.on_slurm(), demo.on_kubernetes()])
+def test_each_stage_is_of_the_demos_own_site(made: demo.Demo) -> None:
+    for stage in made.stages:
+        for command in stage.commands:
+            assert {made.site, f"inventory/sites/{made.site}/site.yaml"} & set(command), command
+
+
+def test_the_platforms_demo_comes_twice_to_a_cluster_and_the_second_time_nothing_may_change() -> None:
+    commands = [command for stage in demo.on_kubernetes().stages for command in stage.commands]
+    ups = [number for number, command in enumerate(commands) if command[:2] == ("pulumi", "up")]
+    assert ["--expect-no-changes" in commands[number] for number in ups] == [False, False, True]
+    assert ups[0] < commands.index(("bringup", "kubeconfig", "lab-kubernetes")) < ups[1]
+
+
+def test_a_playbook_that_changes_something_fails_a_stage_that_may_change_nothing() -> None:
+    again = next(stage for stage in demo.on_kubernetes().stages if stage.title.startswith("Once more"))
+    recap = "PLAY RECAP ***\nctl01 : ok=30 changed={} unreachable=0 failed=0\n"
+    assert again.wrong(recap.format(0)) == ""
+    assert again.wrong(recap.format(2)) == "the playbook changed something: {'ctl01': 2}"
 
 
 def test_failure_names_the_command_and_how_to_go_on(tmp_path: Path) -> None:
     out = io.StringIO()
     failing, later = sh("exit 3"), Stage("Later", (("pytest", "validation"),), 1.0, matched("x"))
     ended = Ended(failing.commands[0], 3, 1.0, "boom\n")
-    demo.show_failure(Console(file=out, width=200), failing, ended, tmp_path / "log", [later])
+    demo.show_failure(Console(file=out, width=200), failing, ended, tmp_path / "log", [later], "make demo")
     text = out.getvalue()
     assert "boom" in text
     assert "Try failed: exit status 3" in text
     assert "command: sh -c 'exit 3'" in text
     assert 'eval "$(bringup env)"' in text
+    assert "start over with: make demo" in text
     assert text.index("sh -c 'exit 3'\n  pytest validation") > 0
 
 
 def test_demo_without_root_says_what_works(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert demo.main() == 1
-    assert "bringup plan lab" in capsys.readouterr().out
+    assert demo.main([]) == 1
+    assert capsys.readouterr().out.endswith("bringup plan lab\n")
+    assert demo.main(["--platform"]) == 1
+    assert capsys.readouterr().out.endswith("bringup plan lab-kubernetes\n")
 
 
 def test_without_a_terminal_a_long_stage_says_every_few_seconds_what_runs() -> None:
