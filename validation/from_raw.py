@@ -52,7 +52,7 @@ from validation.collectives import problems as bandwidth_problems
 from validation.evidence import strict
 from validation.evidence.record import Record, raw_path
 from validation.evidence.results import Part
-from validation.facts import Facts, separation_acts, shapes
+from validation.facts import Facts, etcd, separation_acts, shapes
 from validation.facts import incast as incast_act
 from validation.facts.node_results import KeptRanks
 from validation.facts.storage import clients
@@ -695,10 +695,21 @@ def _kube_node(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(*kube.node({"nodes": json.loads(raw)["nodes"]}, plan, subject))
 
 
+def _etcd(shape: type[Any], judge: Callable[[Mapping[str, Any]], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:
+    """What one controller said of etcd, judged as its check did."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        return Again(*judge(answers.read(shape, json.loads(raw), Source(subject, "ask etcd"))))
+
+    return again
+
+
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "P-04.measured": _kube("trials", kube.admitted),
     "P-05.measured": _kube("rights", kube.who_may),
     "P-13.applied": _kube("objects", kube.objects),
+    "P-14.applied": _etcd(etcd.Encrypted, kube.encrypted),
+    "P-15.measured": _etcd(etcd.Restored, kube.restored),
     "P-16.applied": _kube_node,
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,

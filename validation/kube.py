@@ -18,6 +18,8 @@ from validation.facts.kube import Trial, rights, trials
 
 Judged = tuple[dict[str, Any], list[str]]
 SHOWN = 6
+PROVIDER = "secretbox"
+"""Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 UNREACHABLE = "node.kubernetes.io/"
 """Taints that the node controller sets on a node that it cannot use."""
 
@@ -69,6 +71,39 @@ def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         *([f"{offered} GPUs are on offer, planned {gpus}"] if offered != gpus else []),
     ]
     return {"ready": ready, "gpus": offered}, problems
+
+
+def encrypted(said: Mapping[str, Any]) -> Judged:
+    """Secrets of one member of etcd: all encrypted by PROVIDER, and among them the one that was made."""
+    providers: Mapping[str, int] = said["providers"]
+    others = {name or "in clear": count for name, count in providers.items() if name != PROVIDER}
+    named = f", such as {', '.join(said['plain'])}" if said["plain"] else ""
+    problems = [
+        *(f"{count} Secrets are {name}{named if name == 'in clear' else ''}" for name, count in others.items()),
+        *(["etcd does not have the Secret that was made a moment ago"] if said["clear"] is None else []),
+        *(["the Secret that was made can be read in etcd"] if said["clear"] else []),
+        *([] if said["read_back"] else ["the API server does not give the Secret back that was made"]),
+    ]
+    way_out = (
+        "the role kubernetes_control_plane sets encryption; what was there before is encrypted when it is written again"
+    )
+    value = {"secrets": sum(providers.values()), "encrypted": providers.get(PROVIDER, 0)}
+    return value, _with_way_out(problems, way_out)
+
+
+def restored(said: Mapping[str, Any]) -> Judged:
+    """A backup that was restored: the keys of its revision, and among them what was deleted since."""
+    problems = [
+        *([] if said["keys"] else ["etcd holds no key of Kubernetes"]),
+        *(
+            []
+            if said["same"]
+            else [f"the restored etcd has {said['restored']} keys, the backup's revision {said['keys']}"]
+        ),
+        *([] if said["deleted_since_is_back"] else ["an object that was deleted after the backup is not in it"]),
+    ]
+    seen = ("bytes", "keys", "save_s", "restore_s")
+    return {key: said[key] for key in seen}, problems
 
 
 def who_may(said: Mapping[str, Any], plan: Plan) -> Judged:

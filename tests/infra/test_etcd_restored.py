@@ -14,6 +14,7 @@ import pytest
 from infra.kube.local import free_ports
 from infra.toolchain.control_plane import programs
 from tests.playbooks.support import load
+from validation.facts import etcd_drill
 
 pytestmark = pytest.mark.platform
 
@@ -190,3 +191,46 @@ def test_a_backup_of_half_a_file_is_refused_and_the_data_stays(etcd: Etcd, tmp_p
         backup.restore(etcd.programs, saved, etcd.data, ["--name=ctl01"])
     with etcd.running():
         assert etcd.ask("get", "/registry/a", "--print-value-only") == "first"
+
+
+KUBECTL = """#!/usr/bin/python3
+# Stands in for the API server: writes and deletes a ConfigMap in etcd as it would, in JSON.
+import json, subprocess, sys
+etcdctl = {etcdctl!r}
+if "create" in sys.argv:
+    made = json.load(sys.stdin)
+    key = "/registry/configmaps/{{namespace}}/{{name}}".format(**made["metadata"])
+    subprocess.run([*etcdctl, "put", key, json.dumps(made)], check=True)
+else:
+    name, namespace = sys.argv[sys.argv.index("configmap") + 1], sys.argv[sys.argv.index("--namespace") + 1]
+    subprocess.run([*etcdctl, "del", f"/registry/configmaps/{{namespace}}/{{name}}"], check=True)
+"""
+
+
+def test_a_drill_serves_the_backup_beside_the_cluster(
+    etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its etcd has the ConfigMap that the cluster's has no more, and the cluster's is as it was."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("etcd", "etcdctl", "etcdutl"):
+        (folder / name).symlink_to(etcd.programs / name)
+    known = [f"--{key}={etcd.pki}/{name}" for key, name in (("cacert", "etcd-ca.crt"), ("cert", "etcd-client.pem"))]
+    command = [str(folder / "etcdctl"), f"--endpoints={etcd.url}", *known, f"--key={etcd.pki}/etcd-client.pem"]
+    (folder / "kubectl").write_text(KUBECTL.format(etcdctl=command))
+    (folder / "kubectl").chmod(0o755)
+    monkeypatch.setattr(etcd_drill, "BACKUP", backup.__file__)
+    given: dict[str, Any] = {
+        "programs": str(folder),
+        "pki": str(etcd.pki),
+        "kubeconfig": "none",
+        "namespace": "commissioning",
+    }
+    given["port"] = int(etcd.url.rpartition(":")[2])
+    with etcd.running():
+        etcd.ask("put", "/registry/pods/a/b", "first")
+        said = etcd_drill.main({**given, "ask": "restored", "budget_s": 2 * READY_S})
+        assert said["error"] == ""
+        assert etcd.ask("get", "/registry", "--prefix", "--keys-only").split() == ["/registry/pods/a/b"]
+    assert (said["keys"], said["restored"], said["same"], said["deleted_since_is_back"]) == (2, 2, True, True)
+    assert not list(Path("/var/tmp").glob("bringup-drill-*"))

@@ -11,6 +11,7 @@ from infra.kube import fetched
 from infra.kube.access import ClusterError, Connection
 from network.drivers.ssh import Completed, SshHost
 from tests.infra.test_kube_access import kubeconfig
+from validation.facts.kube import KUBECONFIG
 
 
 class Controller:
@@ -22,7 +23,7 @@ class Controller:
         self.there = there
 
     def run(self, command: str, check: bool = True) -> Completed:
-        text = command.replace(fetched.KUBECONFIG, str(self.there))
+        text = command.replace(KUBECONFIG, str(self.there))
         done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=30, check=False)
         return Completed(done.returncode, done.stdout, done.stderr, 0.0)
 

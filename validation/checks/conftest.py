@@ -34,6 +34,7 @@ from validation import permutation, sharp
 from validation.check import site_limit
 from validation.facts import (
     Facts,
+    etcd,
     incast,
     node_results,
     probes,
@@ -321,6 +322,36 @@ def platform_said(plan: Plan) -> PlatformSaid:
         return PlatformSaid(kube_facts.ask(plan, kube_facts.over_ssh(plan)))
     except DeviceError as error:
         return PlatformSaid({}, str(error))
+
+
+@dataclass(frozen=True)
+class EtcdSaid:
+    """What a controller said of etcd, and how long it took. `error` says why it said nothing."""
+
+    answer: Mapping[str, Any]
+    seconds: float
+    error: str = ""
+
+
+def _etcd_said(ask: Callable[[Plan, str], Mapping[str, Any]], plan: Plan, controller: str) -> EtcdSaid:
+    began = time.monotonic()
+    try:
+        return EtcdSaid(ask(plan, controller), time.monotonic() - began)
+    except DeviceError as error:
+        return EtcdSaid({}, time.monotonic() - began, str(error))
+
+
+@pytest.fixture(scope="session")
+def secrets_in_etcd(plan: Plan) -> Mapping[str, EtcdSaid]:
+    """By controller: how its member of etcd has the Secrets."""
+    names = plan.devices.loc[plan.devices["role"] == "controller", "name"]
+    return {str(name): _etcd_said(etcd.encrypted, plan, str(name)) for name in names}
+
+
+@pytest.fixture(scope="session")
+def restored_etcd(plan: Plan) -> EtcdSaid:
+    """What came of a backup on the first controller."""
+    return _etcd_said(etcd.restored, plan, kube_facts.first_controller(plan).name)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,9 @@
-"""The Kubernetes platform as its API server shows it (P-04, P-05, P-13, P-16). Nothing is changed: pods are tried as dry runs."""
+"""The Kubernetes platform as its API server and etcd show it (P-04, P-05, P-13 to P-16).
 
+Pods are tried as dry runs. P-14 and P-15 make one object in the namespace of the checks and delete it again.
+"""
+
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -7,9 +11,10 @@ from typing import Any
 from capacity.model import Plan
 from validation import kube
 from validation.check import Outcome, check
-from validation.checks.conftest import PlatformSaid
+from validation.checks.conftest import EtcdSaid, PlatformSaid
 from validation.evidence import Identity
 from validation.facts import Facts
+from validation.facts.kube import first_controller
 
 PLATFORM = (
     "site.scheduler",
@@ -79,3 +84,28 @@ def test_node_stands_in_its_place_with_all_its_gpus(
     seen = (*facts.nodes[subject].identities, *controllers(plan, facts))
     good = "ready, {gpus} GPUs on offer, labels as planned"
     return outcome(partial(kube.node, name=subject), plan, platform_said, seen, "nodes", good, of=subject)
+
+
+@check("P-14.applied", inputs=PLATFORM)
+def test_etcd_has_no_secret_in_clear(
+    subject: str, plan: Plan, facts: Facts, secrets_in_etcd: Mapping[str, EtcdSaid]
+) -> Outcome:
+    seen = facts.nodes[subject].identities
+    return of_etcd(kube.encrypted, secrets_in_etcd[subject], seen, "{secrets} Secrets in etcd, all encrypted")
+
+
+@check("P-15.measured", inputs=PLATFORM)
+def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: EtcdSaid) -> Outcome:
+    good = "{keys} keys, {bytes} bytes: saved in {save_s} s, restored and served in {restore_s} s"
+    return of_etcd(kube.restored, restored_etcd, facts.nodes[first_controller(plan).name].identities, good)
+
+
+def of_etcd(
+    judge: Callable[[Mapping[str, Any]], kube.Judged], said: EtcdSaid, seen: tuple[Identity, ...], good: str
+) -> Outcome:
+    """What a judgement makes of what a controller said of etcd. good: the sentence of a pass, with places for the value's parts."""
+    if said.error:
+        return Outcome(False, None, said.error, identities=seen, measured_s=said.seconds)
+    value, problems = judge(said.answer)
+    detail, raw = kube.shown(problems) or good.format(**value), json.dumps(said.answer, sort_keys=True).encode()
+    return Outcome(not problems, value, detail, identities=seen, raw=raw, measured_s=said.seconds)
