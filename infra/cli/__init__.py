@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from infra.cli import (
     accept,
+    bmc,
     boot,
     catalog,
     evidence,
@@ -92,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
         start,
         site,
         switches,
+        bmc,
         image,
         boot,
         accept,

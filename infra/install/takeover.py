@@ -7,6 +7,7 @@ afterwards, and another server than the planned one is named with what was chang
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from network.drivers.credentials import BmcCredentials
@@ -36,7 +37,7 @@ def take_over(
     """
     if factory is None:
         return False
-    changed = BmcCredentials(factory.user, own.password, factory.ca)
+    changed = replace(factory, password=own.password)
     if connect(own).login_refused(factory.user, factory.password):
         return _goes_on(connect, own, changed)
     bmc = connect(factory)

@@ -647,10 +647,20 @@ def event_log_clear(identity: str) -> tuple[str, int]:
 def network_protocol(identity: str) -> Any:
     server, path = driver.node(identity), f"Managers/{identity}/NetworkProtocol"
     if flask.request.method == "PATCH":
-        wanted = body().get("NTP")
-        if not isinstance(wanted, dict) or set(wanted) - {"ProtocolEnabled", "NTPServers"}:
-            raise error.BadRequest("PATCH takes NTP with ProtocolEnabled and NTPServers")
-        update("ntp", wanted)
+        wanted = body()
+        ntp, ipmi = wanted.get("NTP", {}), wanted.get("IPMI", {})
+        if (
+            not isinstance(ntp, dict)
+            or not isinstance(ipmi, dict)
+            or not set(wanted) <= {"NTP", "IPMI"}
+            or not set(ntp) <= {"ProtocolEnabled", "NTPServers"}
+            or not set(ipmi) <= {"ProtocolEnabled"}
+        ):
+            raise error.BadRequest("PATCH takes NTP with ProtocolEnabled and NTPServers, and IPMI with ProtocolEnabled")
+        if ntp:
+            update("ntp", ntp)
+        if ipmi:
+            update("ipmi", bool(ipmi["ProtocolEnabled"]))
         return "", 204
     return resource(
         "ManagerNetworkProtocol.v1_5_0",
@@ -660,7 +670,7 @@ def network_protocol(identity: str) -> Any:
         NTP=server["ntp"],
         HTTPS={"ProtocolEnabled": True, "Port": 443},
         HTTP={"ProtocolEnabled": False, "Port": 80},
-        IPMI={"ProtocolEnabled": False, "Port": 623},
+        IPMI={"ProtocolEnabled": server["ipmi"], "Port": 623},
         SSH={"ProtocolEnabled": False, "Port": 22},
         SNMP={"ProtocolEnabled": False, "Port": 161},
     )

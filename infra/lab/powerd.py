@@ -193,6 +193,7 @@ def bmc_as_delivered(spec: Server, user: str, password: str, must_change: bool =
         "accounts": {"1": {**account(user, password), "must_change": must_change}},
         "indicator": False,
         "ntp": {"ProtocolEnabled": False, "NTPServers": []},
+        "ipmi": True,
         "log_servers": [],
         "asset_tag": "",
         "serial": spec.serial,

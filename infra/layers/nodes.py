@@ -9,6 +9,7 @@ import pulumi
 from capacity.model import Plan
 from infra.layers.addresses import management_addresses, rack_of, serials, uuids
 from inventory.catalog import Catalog
+from network.drivers.redfish import UNUSED_PROTOCOLS
 
 
 class Servers(pulumi.CustomResource):
@@ -59,6 +60,7 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_refere
             "factory_login": "" if factory is None else "refused",
             "ntp": ntp,
             "syslog": syslog,
+            "protocols_off": list(UNUSED_PROTOCOLS),
             "boot": "Disabled",
             "bios": dict(catalog.device(model).bringup.bios),
             "power": "On",

@@ -77,7 +77,7 @@ from inventory.paths import repo_root, var_dir, write_file
 from inventory.site import load_site
 from network.drivers.credentials import BmcCredentials, bmc_credentials, factory_credentials
 from network.drivers.errors import DeviceError
-from network.drivers.redfish import Bmc
+from network.drivers.redfish import UNUSED_PROTOCOLS, Bmc
 from validation.evidence.keys import signer_from
 
 SITE = "lab-metal"
@@ -258,6 +258,7 @@ class Demo:
         if take_over(name, connect, own, delivered(name) if delivered else None):
             self.say(f"{name}: BMC {connect(own).identity()['serial']} taken over, the factory's login refused")
         connect(own).set_ntp([str(server) for server in site.addressing.ntp])
+        connect(own).disable_protocols(UNUSED_PROTOCOLS)
         connect(own).set_log_servers([str(server) for server in site.addressing.syslog])
         return connect(own)
 

@@ -2,11 +2,12 @@
 
 Inputs:
     site: name or path of the site; rack: its name
-    servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], syslog: [...], boot,
+    servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], syslog: [...], protocols_off: [...], boot,
         bios: {...}, power}}
         login          "site": the site's account lets us in
         factory_login  "refused": the factory's account (credentials.bmc.factory) does not; "" when the site names none
         syslog         log servers of the BMC; one that takes fewer gets the first ones. [] leaves it as it is
+        protocols_off  network services of the BMC that are off, or that it does not have
         boot           boot source override, "Disabled" for none
         bios           attributes of the BIOS profile that must have these values
         power          "On"
@@ -68,6 +69,10 @@ class BmcDriver(Protocol):
     def set_ntp(self, servers: list[str]) -> bool: ...
 
     def set_log_servers(self, servers: list[str]) -> bool: ...
+
+    def protocols(self) -> dict[str, bool]: ...
+
+    def disable_protocols(self, names: list[str]) -> bool: ...
 
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool: ...
 
@@ -184,6 +189,7 @@ class Servers(OfRack):
             "factory_login": "" if factory is None else login(bmc, factory),
             "ntp": bmc.ntp(),
             "syslog": log_servers(bmc, server.get("syslog", [])),
+            "protocols_off": protocols_off(bmc, server.get("protocols_off", [])),
             "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]},
             "power": now["power"],
@@ -199,6 +205,7 @@ class Servers(OfRack):
         bmc = self._connect(name, wanted, own, budget_s)
         now = bmc.state()
         bmc.set_ntp(wanted["ntp"])
+        bmc.disable_protocols(wanted["protocols_off"])
         if now["boot_enabled"] != "Disabled":
             bmc.set_boot("None", "Disabled")
         if wanted["bios"]:
@@ -239,6 +246,12 @@ def log_servers(bmc: BmcDriver, planned: list[str]) -> list[str]:
         return []
     seen = bmc.log_servers()
     return planned if as_planned(seen, planned) else seen["servers"]
+
+
+def protocols_off(bmc: BmcDriver, planned: list[str]) -> list[str]:
+    """Those of the network services that are planned to be off which the BMC has off, or does not have."""
+    on = bmc.protocols() if planned else {}
+    return [name for name in planned if not on.get(name)]
 
 
 def call_budget_s(site: Site) -> float:

@@ -29,11 +29,15 @@ class SnmpCredentials:
 
 @dataclass(frozen=True)
 class BmcCredentials:
-    """A Redfish account and the CA (PEM file) that signed the BMCs' certificates."""
+    """A Redfish account and the CA (PEM file) that signed the BMCs' certificates.
+
+    pin: SHA-256, in hex, of the one certificate that is trusted in place of any CA's; '' for none.
+    """
 
     user: str
     password: str = field(repr=False)
     ca: Path | None = None
+    pin: str = ""
 
 
 @dataclass(frozen=True)

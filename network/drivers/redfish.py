@@ -4,7 +4,7 @@
     bmc.identity()["serial"]; bmc.state()["power"]; bmc.power("On")
 
 Systems, BIOS and boot options go through the sushy library, the resources that it does not model through its
-connector as plain JSON. TLS is verified against the CA of the credentials. Every public method has one total time
+connector as plain JSON. TLS is verified against the CA of the credentials, or by their pin. Every public method has one total time
 budget, raises only DeviceErrors (errors.py) and compares serial and UUID, when given, before it writes.
 
 The login is a session where the BMC has a SessionService, HTTP Basic elsewhere. Each call ends its session, since BMCs
@@ -14,11 +14,11 @@ before it (If-Match).
 
 import json
 import logging
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -39,7 +39,7 @@ from sushy.exceptions import (
 )
 from typing_extensions import TypedDict
 
-from network.drivers import answers, redfish_power, redfish_syslog
+from network.drivers import answers, redfish_power, redfish_syslog, tls
 from network.drivers.answers import Flag, Line, Setting, Source, Text
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
@@ -63,12 +63,14 @@ from network.drivers.redfish_update import ENDED, Multipart, UpdateTask, failure
 
 DEFAULT_BUDGET_S = 30.0
 """Time for one method call. BMCs of real servers answer a request in 0.2 to 3 s, and a call may need ten of them."""
-CONNECT_TIMEOUT_S = 5.0
-"""For TCP and TLS together: a live BMC on a management network connects in milliseconds."""
 LOGOUT_S = 3.0
 """For the end of a session. A BMC that does not answer in this time ends it by its own timeout."""
 TOKEN_CHARACTERS = 4096
 """Longest X-Auth-Token that is taken: some BMCs send signed tokens of about 1,000."""
+UNUSED_PROTOCOLS = ("IPMI", "Telnet")
+"""Network services that a BMC is left without (S017): IPMI over LAN has cipher 0, Telnet sends passwords in clear. One that a BMC
+does not name is one that it does not have (DSP0268, ManagerNetworkProtocol).
+"""
 FORBIDDEN = 403
 """HTTP status for a login that is right and may not do this (DSP0266, section on privileges)."""
 WRONG_LOGIN = "check credentials.bmc of the site file; a new BMC has its factory password"
@@ -355,7 +357,7 @@ class Bmc:
         """Whether the BMC refuses this login: the proof that a factory account is closed. Errors are not a refusal."""
         other = Bmc(
             self.address,
-            BmcCredentials(user, password, self.credentials.ca),
+            replace(self.credentials, user=user, password=password),
             self.budget_s,
             name=self.name,
             port=self.port,
@@ -547,6 +549,23 @@ class Bmc:
 
         return self._call("set time servers", write)
 
+    def disable_protocols(self, names: Sequence[str]) -> bool:
+        """Switch these network services of the BMC off, those that it has; False when none of them is on."""
+
+        def write() -> bool:
+            self._compare_identity()
+            path, body = self._protocols()
+            on = [name for name in names if (body.get(name) or {}).get("ProtocolEnabled")]
+            if not on:
+                return False
+            self._patch(path, {name: {"ProtocolEnabled": False} for name in on})
+            now = self._protocols()[1]
+            seen = {name: (now.get(name) or {}).get("ProtocolEnabled") for name in on}
+            self._read_back("disable protocols", dict.fromkeys(on, False), seen)
+            return True
+
+        return self._call("disable protocols", write)
+
     def set_log_servers(self, servers: Sequence[str]) -> bool:
         """Make the BMC send its messages to these log servers, the first ones where it takes fewer; False when it does already.
 
@@ -627,7 +646,7 @@ class Bmc:
             self._patch(there["path"], {"Password": password})
             if user == self.credentials.user:
                 self._log_out()
-                self.credentials = BmcCredentials(user, password, self.credentials.ca)
+                self.credentials = replace(self.credentials, password=password)
                 self._root = None
             if self.login_refused(user, password):
                 raise WriteRefused(
@@ -667,7 +686,7 @@ class Bmc:
                 )
             self._patch(account, {"Password": password})
             self._log_out()
-            self.credentials = BmcCredentials(user, password, self.credentials.ca)
+            self.credentials = replace(self.credentials, password=password)
             self._root = None
             if self.login_refused(user, password) or self._asks_for_change() is not None:
                 raise WriteRefused(
@@ -756,7 +775,7 @@ class Bmc:
                 self._connected()._conn.post(collection, data=certificate)
             self._log_out()
             self._root = None  # the next connection is made under the new certificate
-            while self._presented() != wanted:
+            while tls.presented(self.address, self.port) != wanted:
                 if time.monotonic() + POLL_S > self._deadline - 1:
                     raise WriteRefused(
                         self.name,
@@ -832,7 +851,7 @@ class Bmc:
                         data=body,
                         headers=body.headers,
                         verify=connection._verify,
-                        timeout=(CONNECT_TIMEOUT_S, budget_s),
+                        timeout=(tls.CONNECT_TIMEOUT_S, budget_s),
                     )
                 except requests.RequestException as e:  # as sushy's connector does, which takes no files
                     raise ConnectionError(url=url, error=e) from e
@@ -949,10 +968,10 @@ class Bmc:
         else:
             conn = Connector(
                 f"https://{self.address}:{self.port}",
-                verify=str(self.credentials.ca or "") or True,
+                verify=False if self.credentials.pin else str(self.credentials.ca or "") or True,
                 server_side_retries=1,
                 default_request_timeout=max(1.0, self.budget_s - 1),
-                connect_timeout=min(CONNECT_TIMEOUT_S, self.budget_s),
+                connect_timeout=min(tls.CONNECT_TIMEOUT_S, self.budget_s),
             )
             for scheme in ("https://", "http://"):
                 conn._session.mount(scheme, _Bounded(self))
@@ -1104,13 +1123,6 @@ class Bmc:
                 "update the BMC's firmware, or set the certificate on its own page",
             )
         return str(known["target"])
-
-    def _presented(self) -> bytes:
-        """The certificate that the BMC presents now, as DER; b'' while it does not answer."""
-        try:
-            return first_of(ssl.get_server_certificate((self.address, self.port), timeout=CONNECT_TIMEOUT_S))
-        except (OSError, ValueError):
-            return b""
 
     def _boot_path(self, system: Any) -> str:
         """Where the boot override is written."""
@@ -1313,9 +1325,12 @@ class Bmc:
             return LoginRefused(
                 self.name,
                 operation,
-                f"a certificate signed by {self.credentials.ca or 'a system CA'}",
+                f"the certificate with SHA-256 {self.credentials.pin}"
+                if self.credentials.pin
+                else f"a certificate signed by {self.credentials.ca or 'a system CA'}",
                 str(cause),
-                "check credentials.bmc.ca and which device stands at this address",
+                "check credentials.bmc.ca and which device stands at this address; BMCs as delivered get a certificate of that CA "
+                "by `bringup bmc requests`",
             )
         if isinstance(cause, requests.Timeout) or "timed out" in str(cause):
             return self._timeout(operation)
@@ -1401,8 +1416,14 @@ class _Bounded(HTTPAdapter):
     """
 
     def __init__(self, bmc: Bmc) -> None:
-        super().__init__()
         self._bmc = bmc
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        """Connections that hold a pinned certificate against its SHA-256, before anything is sent over them."""
+        if pin := self._bmc.credentials.pin:
+            options["assert_fingerprint"] = pin
+        super().init_poolmanager(*arguments, **options)
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
         """The response, read to its end."""

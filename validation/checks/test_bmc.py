@@ -5,16 +5,12 @@ from typing import Any
 
 from capacity.model import Plan
 from inventory.delivered.firmware import Bundle
+from network.drivers.redfish import UNUSED_PROTOCOLS
 from network.drivers.redfish_syslog import as_planned
 from validation import access, readings
 from validation.bundles import firmware_faults, of_gpus
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Facts
-
-UNUSED_PROTOCOLS = ("IPMI", "Telnet")
-"""Network services of a BMC that S017 wants off: IPMI over LAN has cipher 0, Telnet sends passwords in clear. One that the BMC does
-not name is one that it does not have (DSP0268, ManagerNetworkProtocol).
-"""
 
 
 @check("S016.applied", inputs=("assets", "site.credentials", "frame.devices"))

@@ -84,6 +84,7 @@ class FakeServer:
     servers: list[str] = field(default_factory=list)
     log_servers: list[str] = field(default_factory=list)
     most_log_servers: int = 8
+    protocols: dict[str, bool] = field(default_factory=lambda: {"IPMI": True, "SSH": True})
     must_change: set[str] = field(default_factory=set)
     planned_serial: str = ""
     bios_current: dict[str, Any] = field(default_factory=lambda: {"NumaPerSocket": "4", "Sriov": "Disabled"})
@@ -171,6 +172,15 @@ class FakeBmc:
         if not self.server.most_log_servers:
             raise WriteRefused(self.server.name, "set log servers", "a way", "neither", "update the BMC's firmware")
         self.server.log_servers = list(servers[: self.server.most_log_servers])
+        return True
+
+    def protocols(self) -> dict[str, bool]:
+        self._answer()
+        return dict(self.server.protocols)
+
+    def disable_protocols(self, names: list[str]) -> bool:
+        self._answer("protocols")
+        self.server.protocols.update({name: False for name in names if name in self.server.protocols})
         return True
 
     def ensure_account(self, user: str, password: str, role: str = "Administrator") -> bool:

@@ -36,6 +36,7 @@ class Rack:
                     "factory_login": "refused",
                     "ntp": ["10.77.1.1"],
                     "syslog": ["10.77.0.1", "10.77.0.2"],
+                    "protocols_off": ["IPMI", "Telnet"],
                     "boot": "Disabled",
                     "bios": {"Sriov": "Enabled"},
                     "power": "On",
@@ -61,6 +62,7 @@ def test_create_takes_a_delivered_server_over(rack):
     assert server.passwords["ADMIN"] != SECRETS["bmc_factory_password"]
     assert (server.power_state, server.boot, server.servers) == ("On", ("None", "Disabled"), ["10.77.1.1"])
     assert server.log_servers == ["10.77.0.1", "10.77.0.2"]
+    assert server.protocols == {"IPMI": False, "SSH": True}
     assert server.bios_pending == {"Sriov": "Enabled"}
     assert applied.state["powered_on"] == ["gpu001", "gpu002"]
     assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
@@ -104,6 +106,13 @@ def test_a_bmc_that_takes_one_log_server_gets_the_first_and_has_no_drift(rack):
     assert rack.kind.read(applied.state).state == applied.state
     rack.servers["gpu001"].log_servers = ["10.99.0.1"]
     assert rack.kind.read(applied.state).state["servers"]["gpu001"]["syslog"] == ["10.99.0.1"]
+
+
+def test_ipmi_that_was_switched_on_again_is_drift(rack):
+    state = rack.kind.apply(rack.inputs, None).state
+    assert rack.kind.read(state).state == state
+    rack.servers["gpu001"].protocols["IPMI"] = True
+    assert rack.kind.read(state).state["servers"]["gpu001"]["protocols_off"] == ["Telnet"]
 
 
 def test_a_bmc_without_log_servers_is_named_and_has_all_else_set(rack):

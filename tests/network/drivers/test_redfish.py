@@ -33,7 +33,7 @@ from network.drivers.errors import (
     WriteRefused,
 )
 from network.drivers.parallel import many
-from network.drivers.redfish import Bmc
+from network.drivers.redfish import UNUSED_PROTOCOLS, Bmc
 from tests.network.tls import self_signed
 
 V1 = "/redfish/v1"
@@ -594,6 +594,19 @@ def test_led_time_servers_and_restore_policy_are_written_and_read_back(service):
     assert b.state()["restore_policy"] == "AlwaysOn"
 
 
+def test_network_services_are_switched_off_where_the_bmc_has_them(service):
+    network = service.resources["Managers/1/NetworkProtocol"]
+    network["IPMI"] = {"ProtocolEnabled": True, "Port": 623}
+    b = bmc(service)
+    assert b.disable_protocols(UNUSED_PROTOCOLS) is True
+    assert network["IPMI"] == {"ProtocolEnabled": False, "Port": 623}
+    assert "Telnet" not in network
+    assert b.disable_protocols(UNUSED_PROTOCOLS) is False
+    network["IPMI"]["ProtocolEnabled"], service.drop_patches = True, True
+    with pytest.raises(WriteRefused, match="disable protocols: expected IPMI False, saw IPMI True"):
+        b.disable_protocols(UNUSED_PROTOCOLS)
+
+
 def test_a_setting_that_the_bmc_ignores_is_named(service):
     service.drop_patches = True
     with pytest.raises(WriteRefused, match="gpu001: set identify LED: expected on True, saw on False"):
@@ -622,6 +635,7 @@ WRITES = {
     "bios": lambda b: b.set_bios({"NumaNodes": 2}),
     "led": lambda b: b.led(True),
     "ntp": lambda b: b.set_ntp(["10.0.0.1"]),
+    "protocols": lambda b: b.disable_protocols(UNUSED_PROTOCOLS),
     "policy": lambda b: b.set_restore_policy("AlwaysOn"),
     "account": lambda b: b.ensure_account("x", "y"),
     "password": lambda b: b.change_password("admin", "y"),
