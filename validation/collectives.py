@@ -15,8 +15,8 @@ from capacity.model import Plan
 from network.expected import Ceiling, Operation, ceiling
 from validation.facts import Facts
 from validation.gpu_health import placed
+from validation.runners.engine import Rank
 from validation.runners.nccl_tests import Run
-from validation.runners.slurm import Rank
 
 MEASURED_ABOVE = 1.05
 """A measured figure may be this much above a ceiling: clocks and rounding. Not confirmed."""

@@ -62,8 +62,8 @@ from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
+from validation.runners.engine import Ran, Rank, workload_of
 from validation.runners.reports import training_of
-from validation.runners.slurm import Ran, Rank, workload_of
 from validation.runners.slurm_trials import Preemption
 from validation.runners.training import Recording
 from validation.storage import link_faults

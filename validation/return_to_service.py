@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from validation.evidence.store import Contents
-from validation.runners.slurm import Drain
+from validation.runners.engine import Drain
 from validation.verdict import Verdict
 
 HELD = re.compile(r"\b(?:S[0-9]{3}|P-[0-9]{2})\.[a-z]{1,12}\b")

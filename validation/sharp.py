@@ -16,7 +16,7 @@ from validation.collectives import wrong_results
 from validation.facts import Facts
 from validation.runners import collectives as sweeps
 from validation.runners.burn_in import gpu_nodes
-from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, workload_of
 
 ASKED = ("on", "off")
 SIZES = 2

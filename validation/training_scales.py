@@ -23,7 +23,7 @@ from capacity.model import Plan
 from network.expected import factor
 from validation.check import site_limit
 from validation.collectives import Links, links_of
-from validation.runners.slurm import workload_of
+from validation.runners.engine import workload_of
 from validation.runners.training import MODEL, Recording, Scale, scales_of, shapes_of
 from validation.training_story import end_of, events, tokens_per_s
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from capacity.model import Plan
 from validation.check import site_limit
-from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, workload_of
 from validation.runners.training import SCALE_RUNS, Recording, Shape, events_of, scales_of, settings_of, shapes_of
 from validation.runners.training import SCHEMA_VERSION as RECORDED
 
@@ -430,13 +430,13 @@ def _timeline(
         text = f"rank {first['rank']}: no step since step {first['after_step']} for {first['seconds']:.0f} s"
         found.append((first["time"] - zero, "Training", text, True))
     words = {
-        "requeued": ("Slurm", "job put back into the queue"),
-        "running": ("Slurm", "job started again"),
+        "requeued": (recording.scheduler, "job put back into the queue"),
+        "running": (recording.scheduler, "job started again"),
         "resumed": ("Training", f"first step after the checkpoint of step {resumed_step}"),
         "caught_up": ("Training", "beyond the last step before the cut"),
         "finished": ("Training", "all steps done"),
         "power_back": ("BMC", f"{outage['victim']} has its power back and is on"),
-        "node_back": ("Slurm", f"{outage['victim']} takes jobs again"),
+        "node_back": (recording.scheduler, f"{outage['victim']} takes jobs again"),
     }
     found += [(stages[key], by, what, False) for key, (by, what) in words.items() if key in stages]
     return [{"at": round(at, 2), "by": by, "what": what, "noticed": noticed} for at, by, what, noticed in sorted(found)]

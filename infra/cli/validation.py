@@ -13,7 +13,8 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_sit
 if TYPE_CHECKING:
     from capacity.model import Plan
     from validation.runners.burn_in import Started
-    from validation.runners.slurm import Drain, Slurm
+    from validation.runners.engine import Drain
+    from validation.runners.slurm import Slurm
 
 CHECK = "test_gpu_burn_in_ends_without_fault"
 

@@ -25,7 +25,8 @@ from tests.plans import plan_of
 from validation.facts import node_results
 from validation.runners import burn_in, slurm
 from validation.runners.burn_in import Started
-from validation.runners.slurm import Slurm, Standing, seconds_of
+from validation.runners.engine import Standing
+from validation.runners.slurm import Slurm, seconds_of
 
 SBATCH = """
 for word; do case $word in --nodelist=*) node=${word#--nodelist=};; esac; last=$word; done
@@ -127,7 +128,8 @@ def scheduler(lab: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slu
         (tmp_path / name).touch()
     Local.env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path), "REFUSED": "none"}
     monkeypatch.setattr(burn_in, "FOLDER", f"{tmp_path}/results-")
-    monkeypatch.setattr(slurm, "OUTPUT", f"{tmp_path}/%j.out")
+    for module in (slurm, burn_in):
+        monkeypatch.setattr(module, "OUTPUT", f"{tmp_path}/%j.out")
     return Slurm(Local("ctl01"), {name: Local(name) for name in burn_in.gpu_nodes(lab)})
 
 

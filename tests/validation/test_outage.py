@@ -14,6 +14,7 @@ from network.drivers.redfish import Bmc
 from network.drivers.ssh import Completed
 from tests.plans import plan_of
 from validation.runners import outage, training
+from validation.runners.engine import Job, Sight
 from validation.runners.outage import NodePower
 from validation.runners.slurm import Slurm, SlurmNode
 
@@ -157,27 +158,26 @@ class FakeFiles:
 class FakeSlurm:
     """Starts jobs at once; after the cut it loses its own connection."""
 
+    title = "Slurm"
+
     def __init__(self, files: FakeFiles) -> None:
         self.controller, self.hosts, self.cancelled = files, {"gpu001": files}, list[int]()
-        self.jobs, self.scripts = 0, list[str]()
+        self.jobs, self.arguments = 0, list[tuple[str, ...]]()
 
-    def start(self, script, *options):
+    def begin(self, load):
         self.jobs += 1
-        self.scripts.append(script)
+        self.arguments.append(load.launches[0].arguments)
         return self.jobs
 
     def wait(self, job_id, budget_s):
-        from validation.runners.slurm import Job
-
         return Job(job_id, "COMPLETED", "", "gpu[001-003]", "0:0", b"", 1.0)
-
-    def show(self, job_id):
-        return {"JobState": "RUNNING", "NodeList": "gpu[001-003]", "BatchHost": "gpu001"}
 
     def names(self, nodes):
         return ["gpu001", "gpu002", "gpu003"]
 
-    def glance(self, job_id, node):
+    def look(self, job_id, node=""):
+        if not node:
+            return Sight("RUNNING", nodes=("gpu001", "gpu002", "gpu003"), first="gpu001")
         raise Unreachable("ctl01", "scontrol", "an answer", "no route", "check its power")
 
     def nodes(self):
@@ -203,7 +203,7 @@ def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(m
     assert [pdu.on[3] for pdu in bench[1]] == [True, True]
     assert recording.problems == ["ctl01: scontrol: expected an answer, saw no route; check its power"]
     assert scheduler.cancelled == [1, 2, 3, 4, 5]
-    assert ["--pace-after" in script for script in scheduler.scripts] == [False, False, False, True, False]
+    assert ["--pace-after" in arguments for arguments in scheduler.arguments] == [False, False, False, True, False]
     assert files.commands[-1].startswith("rm -rf /shared/jobs/bringup-training-")
 
 

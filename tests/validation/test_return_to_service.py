@@ -19,7 +19,8 @@ from tests.validation.test_slurm_runner import FakeHost
 from validation.evidence import Contents
 from validation.register import Register
 from validation.return_to_service import failed_items, why_not
-from validation.runners.slurm import Drain, Slurm
+from validation.runners.engine import Drain
+from validation.runners.slurm import Slurm
 
 real_contents = test_gate.real_contents
 """Evidence for every item of a real site, which opens the gate."""

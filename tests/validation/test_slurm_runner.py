@@ -13,7 +13,8 @@ import pytest
 from network.drivers.errors import BadAnswer, DeviceError, Unreachable
 from network.drivers.ssh import Completed
 from validation.runners import slurm
-from validation.runners.slurm import Slurm, SlurmNode, Workload, carried_script
+from validation.runners.engine import FINAL, Launch, Load, Workload
+from validation.runners.slurm import Slurm, SlurmNode
 
 
 class FakeHost:
@@ -67,7 +68,7 @@ def test_a_job_is_waited_for_and_its_output_fetched_and_removed():
     assert not controller.ran("scancel")
 
 
-@pytest.mark.parametrize("state", [s for s in slurm.FINAL if s != "COMPLETED"])
+@pytest.mark.parametrize("state", [s for s in FINAL if s != "COMPLETED"])
 def test_a_job_that_ends_otherwise_is_a_result_with_slurms_name_for_it(state: str):
     job = cluster("RUNNING", state)[0].wait(7, budget_s=10)
     assert (job.state, job.ok, job.exit_code) == (state, False, "3:0")
@@ -237,7 +238,8 @@ def test_cancelling_nothing_asks_nobody():
 def script(tmp_path: Path) -> str:
     program = tmp_path / "program.py"
     program.write_bytes(b"print('it''s $HOME')\nEND\n" * 50)
-    return carried_script(program, ["--label", "two words; $(reboot) 'quoted'"], Workload("gpu", 3, 4))
+    launch = Launch(("--label", "two words; $(reboot) 'quoted'"))
+    return slurm.script_of(Load("a-load", 2, Workload("gpu", 3, 4), program, (launch,), limit_min=1))
 
 
 def test_the_script_is_bash_and_carries_the_program_unchanged(script: str):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from validation.runners.slurm import Job
+from validation.runners.engine import Job
 from validation.runners.slurm_stages import CHAIN, FAILING, NEVER, WANTED, faults, hashes, script_of
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from network.drivers.errors import BadAnswer
 from validation.runners import slurm_trials as trials
-from validation.runners.slurm import Job, Refusal
+from validation.runners.engine import Job
+from validation.runners.slurm import Refusal
 
 WANTED = trials.Wanted(
     nodes=("gpu001", "gpu002", "gpu003"),

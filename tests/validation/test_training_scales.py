@@ -9,7 +9,7 @@ from capacity.model import Plan
 from tests.plans import plan_of
 from tests.validation.recordings import GPU, at_scale, job, made
 from validation import training_scales, training_story
-from validation.runners.slurm import workload_of
+from validation.runners.engine import workload_of
 from validation.runners.training import MODEL, SCALE_STEPS, Recording, scales_of, shapes_of
 
 

@@ -35,8 +35,9 @@ from validation.facts.node_results import Kept
 from validation.register import Register
 from validation.runners import collectives, slurm, training
 from validation.runners.burn_in import BurnIn
+from validation.runners.engine import Job, Launch, Load, Ran, workload_of
 from validation.runners.nccl_tests import parsed
-from validation.runners.slurm import Job, Ran, Slurm, workload_of
+from validation.runners.slurm import Slurm
 
 H100_NODES, H100_GPUS = 1000, 8
 SHIPPED_RANKS = {"h100-1000-ib": 8, "b200-256-roce": 8, "gb300-nvl72-liquid": 4}
@@ -103,7 +104,7 @@ def test_a_report_that_cannot_be_read_is_an_error_of_its_job(
     said: bytes, lab: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = Job(7, "COMPLETED", "", "gpu001", "0:0", b"", 1.0)
-    monkeypatch.setattr(Slurm, "submit", lambda *_, **__: done)
+    monkeypatch.setattr(Slurm, "wait", lambda *_, **__: done)
     kept = Kept(ranks={"gpu001": [said.decode()]})
     monkeypatch.setattr(node_results, "collect", lambda *_: kept)
     made_of = jobs.sweep_collectives(lab, scheduler_of(Controller()))
@@ -174,7 +175,8 @@ def test_each_rank_is_told_its_number_its_gpu_and_the_first_node(
     """The batch script of two nodes runs, with Slurm's commands played by shell scripts."""
     monkeypatch.setattr(slurm, "PYTHON", sys.executable)
     (tmp_path / "program.py").write_text(PROGRAM)
-    script = slurm.carried_script(tmp_path / "program.py", ["--label", "two words"], workload_of(h100))
+    launch = Launch(("--label", "two words"))
+    script = slurm.script_of(Load("a-load", 2, workload_of(h100), tmp_path / "program.py", (launch,), limit_min=1))
     for name, text in FAKES.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)

@@ -56,6 +56,7 @@ from validation.runners import ansible, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
+from validation.runners.engine import OUTPUT, PORT, Beside, Engine, Job, Launch, Load, workload_of
 from validation.second_reading import Compared, SecondReadings, compare
 
 ORDER = (
@@ -83,19 +84,9 @@ SWEPT = "/var/tmp/bringup-collectives-"
 """What the ranks of a sweep keep on their node, followed by the number of the job."""
 MOST_NAMED = 3
 """Faults of one kind that a sentence names."""
-SECOND_PORT = 29501
-"""Of the rendezvous of a second program in one job: the first one's may still be closing."""
+SECOND_PORT = PORT + 1
 COLLECTIVES = Path(__file__).parent.parent / "workloads" / "collectives.py"
-
-
-NCCL_TESTS = """if command -v all_reduce_perf >/dev/null; then
-  srun --overlap --nodes=1 --ntasks=1 --gpus-per-node={gpus} \\
-    all_reduce_perf --minbytes 8 --maxbytes {largest_b} --stepfactor 2 --ngpus {gpus} >{folder}/nccl-tests.txt 2>&1 ||
-    echo "nccl-tests failed: $?"
-fi
-"""
-"""NVIDIA's own measurement on the first node, where it is installed: compared with, never asked for. It runs on the node of the
-batch script, which signs what it printed with what its ranks kept."""
+RESULTS = f"{SWEPT}{{job}}"
 
 
 def place_in_order(fixtures: Collection[str]) -> int:
@@ -455,7 +446,7 @@ class Sweep:
     """The collectives sweep: its job (None when it could not be submitted), its report, or what went wrong; the table of
     nccl-tests on one node where they are installed; what each node kept and signed, for which run."""
 
-    job: slurm.Job | None
+    job: Job | None
     report: dict[str, Any] | None
     error: str
     nccl_tests: nvidias.Run | None = None
@@ -474,19 +465,14 @@ def collectives(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> Sweep:
     return sweep_collectives(plan, scheduler, store_id)
 
 
-def sweep_collectives(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> Sweep:
+def sweep_collectives(plan: Plan, scheduler: Engine, store: str = "") -> Sweep:
     """Submit the collectives over all GPU nodes and wait for them. store: as for node_results.begin."""
     names = burn_in_runner.gpu_nodes(plan)
-    largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
-    workload = slurm.workload_of(plan)
     arguments = sweep_arguments(plan, sweeps.sizes_of(plan), sweeps.OPERATIONS)
     leaves = ";".join(" ".join(names) for names in sweeps.leaves_of(plan))
     arguments += ["--spans", "node,leaf,whole", "--leaf", leaves]
     run = node_results.begin(plan, "collectives", store)
-    script = slurm.carried_script(COLLECTIVES, arguments, workload)
-    if workload.computes_on == "gpu":
-        script += NCCL_TESTS.format(largest_b=largest_b, gpus=workload.ranks_per_node, folder=f"{SWEPT}$SLURM_JOB_ID")
-    job, kept, why = run_sweep(plan, scheduler, script, run)
+    job, kept, why = run_sweep(plan, scheduler, run, Launch(tuple(arguments)), beside=nccl_tests(plan))
     if why:
         return Sweep(job, None, why)
     try:
@@ -502,29 +488,50 @@ def sweep_collectives(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> Sw
 
 def sweep_arguments(plan: Plan, sizes: Sequence[int], operations: Sequence[str]) -> list[str]:
     """What every sweep of collectives is told (workloads/collectives.py)."""
-    timed, warm_up = sweeps.ROUNDS[slurm.workload_of(plan).computes_on]
+    timed, warm_up = sweeps.ROUNDS[workload_of(plan).computes_on]
     return [
         *("--sizes", ",".join(map(str, sizes)), "--timeout-s", str(int(plan.site.timeouts.collectives_s // 2))),
         *("--types", ",".join(sweeps.ELEMENT_B), "--operations", ",".join(operations)),
-        *("--iterations", str(timed), "--warm-up", str(warm_up), "--results", f"{SWEPT}$SLURM_JOB_ID"),
+        *("--iterations", str(timed), "--warm-up", str(warm_up), "--results", RESULTS),
     ]
 
 
-def run_sweep(plan: Plan, scheduler: slurm.Slurm, script: str, run: Run) -> tuple[slurm.Job | None, Kept, str]:
-    """(job, what its nodes kept and signed, why it is of no use or '') of a sweep over all GPU nodes; the nodes keep nothing."""
+def nccl_tests(plan: Plan) -> Beside | None:
+    """NVIDIA's own measurement on the first node, which signs what it printed with what its ranks kept: compared with, never asked
+    for. None where workloads run on CPUs."""
+    workload = workload_of(plan)
+    if workload.computes_on == "cpu":
+        return None
+    largest_b = int(site_limit(plan.site, "collectives_max_size_b").value)
+    sizes = ("--minbytes", "8", "--maxbytes", str(largest_b), "--stepfactor", "2")
+    gpus = workload.ranks_per_node
+    return Beside(("all_reduce_perf", *sizes, "--ngpus", str(gpus)), gpus, f"{RESULTS}/nccl-tests.txt")
+
+
+def run_sweep(
+    plan: Plan, scheduler: Engine, run: Run, *launches: Launch, beside: Beside | None = None
+) -> tuple[Job | None, Kept, str]:
+    """(job, what its nodes kept and signed, why it is of no use or '') of sweeps over all GPU nodes, one after the other; the nodes
+    keep nothing."""
     names, budget_s = burn_in_runner.gpu_nodes(plan), plan.site.timeouts.collectives_s
-    options = (
-        *slurm.workload_of(plan).options(len(names)),
-        "--job-name=bringup-collectives",
-        f"--time={max(1, round(budget_s / 60))}",
+    load = Load(
+        "bringup-collectives",
+        len(names),
+        workload_of(plan),
+        COLLECTIVES,
+        launches,
+        limit_min=max(1, round(budget_s / 60)),
+        beside=beside,
+        results=RESULTS,
+        run=run,
     )
     try:
-        job = scheduler.submit(script + run.step(f"{SWEPT}$SLURM_JOB_ID"), *options, budget_s=budget_s)
+        job = scheduler.wait(scheduler.begin(load), budget_s)
     except DeviceError as error:
         return None, Kept(), str(error)
     jobs = dict.fromkeys(names, job.job_id)
-    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, slurm.OUTPUT, run) if job.ok else Kept()
-    node_results.remove(scheduler.hosts, jobs, SWEPT, slurm.OUTPUT)
+    kept = node_results.collect(plan, scheduler.hosts, jobs, SWEPT, OUTPUT, run) if job.ok else Kept()
+    node_results.remove(scheduler.hosts, jobs, SWEPT, OUTPUT)
     return job, kept, "; ".join(kept.errors.values()) if job.ok else ended_badly(job)
 
 
@@ -532,7 +539,7 @@ def run_sweep(plan: Plan, scheduler: slurm.Slurm, script: str, run: Run) -> tupl
 class InNetwork:
     """All-reduce with and without reduction in the switches: what each node kept and signed, or why there is nothing."""
 
-    job: slurm.Job | None
+    job: Job | None
     kept: Kept
     error: str
     run: Run
@@ -544,18 +551,17 @@ def in_network(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> InNetwork:
     return sweep_in_network(plan, scheduler, store_id)
 
 
-def sweep_in_network(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> InNetwork:
+def sweep_in_network(plan: Plan, scheduler: Engine, store: str = "") -> InNetwork:
     """Submit both sweeps and wait for them. store: as for node_results.begin."""
-    workload, wanted = slurm.workload_of(plan), sharp.wanted_of(plan)
+    wanted = sharp.wanted_of(plan)
     run = node_results.begin(plan, "in-network", store)
     told = [*sweep_arguments(plan, wanted.sizes, wanted.operations), "--spans", "whole", "--in-network"]
     first, second = sharp.ASKED
-    script = slurm.carried_script(COLLECTIVES, [*told, first], workload)
-    script += workload.launch('"$program"', [*told, second], SECOND_PORT)
-    return InNetwork(*run_sweep(plan, scheduler, script, run), run)
+    both = (Launch((*told, first)), Launch((*told, second), SECOND_PORT))
+    return InNetwork(*run_sweep(plan, scheduler, run, *both), run)
 
 
-def ended_badly(job: slurm.Job) -> str:
+def ended_badly(job: Job) -> str:
     """How a job ended that did not complete, with the end of its output."""
     tail = answers.text(job.output.decode(errors="replace")[-400:])
     return f"job {job.job_id} ended {job.state} {job.reason} after {job.seconds:.0f} s: {tail}"

@@ -12,7 +12,7 @@ from validation.facts.node_results import left_unsigned
 from validation.gpu_faults import GONE
 from validation.gpu_health import HEALTH, untold
 from validation.runners.burn_in import BurnIn
-from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, workload_of
 
 SPARE_S = 1.0
 """Clocks of two machines may differ by this much over the run."""
@@ -54,7 +54,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
     problems += [f"before the load: {finding.id}: {finding.message}" for finding in before]
     hours, job_s = readings.hours(result["duration_s"]), burn_in.seconds.get(subject)
     if job_s is None:
-        problems.append("Slurm does not say how long its job ran")
+        problems.append("the scheduler does not say how long its job ran")
     elif result["duration_s"] > job_s + SPARE_S:
         problems.append(f"the report says {hours:.4f} h and its job was over after {job_s / 3600:.4f} h")
     if hours < float(limit.value):

@@ -17,7 +17,7 @@ from validation.evidence import Identity
 from validation.facts import Answer, Facts
 from validation.facts.node_results import left_unsigned
 from validation.gpu_faults import devices
-from validation.runners.slurm import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, workload_of
 
 
 def silent(node: Answer) -> str:

@@ -18,7 +18,8 @@ from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned, side_by_side
 from validation.runners import slurm_stages
-from validation.runners.slurm import Ran, Rank, Slurm, workload_of
+from validation.runners.engine import Ran, Rank, workload_of
+from validation.runners.slurm import Slurm
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
 """What S159 rests on, as role `slurm_config` writes it: sched/builtin holds no nodes for a large job that waits, and only

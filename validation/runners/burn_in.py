@@ -31,7 +31,7 @@ from validation.facts import node_results
 from validation.facts.node_results import Kept, Run
 from validation.host_keys import pins_node_keys
 from validation.progress import note
-from validation.runners import slurm
+from validation.runners.engine import OUTPUT, Drain, Engine, Launch, Load, Standing, workload_of
 from validation.runners.reports import BurnInResult, report_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "burnin.py"
@@ -114,15 +114,15 @@ class NodeNotFree(Exception):
     """A node that is asked for by name and cannot take a job now."""
 
 
-def in_service(plan: Plan, scheduler: slurm.Slurm) -> tuple[list[str], dict[str, str]]:
-    """(GPU nodes that take jobs, Slurm's state of each other one)."""
+def in_service(plan: Plan, scheduler: Engine) -> tuple[list[str], dict[str, str]]:
+    """(GPU nodes that take jobs, the scheduler's state of each other one)."""
     seen = scheduler.nodes()
-    states = {name: seen[name].state if name in seen else "unknown to Slurm" for name in gpu_nodes(plan)}
+    states = {name: seen[name].state if name in seen else f"unknown to {scheduler.title}" for name in gpu_nodes(plan)}
     ready = [name for name in states if name in seen and seen[name].ready]
     return ready, {name: state for name, state in states.items() if name not in ready}
 
 
-def drains(scheduler: slurm.Slurm, nodes: Sequence[str]) -> list[slurm.Drain]:
+def drains(scheduler: Engine, nodes: Sequence[str]) -> list[Drain]:
     """The drains of those of these nodes that are out of service. NodeNotFree for one that is down or still runs a job."""
     ready = {name for name, node in scheduler.nodes().items() if node.ready}
     found = [scheduler.drain(node) for node in nodes if node not in ready]
@@ -134,9 +134,9 @@ def drains(scheduler: slurm.Slurm, nodes: Sequence[str]) -> list[slurm.Drain]:
 
 def start(
     plan: Plan,
-    scheduler: slurm.Slurm,
+    scheduler: Engine,
     nodes: Sequence[str] | None = None,
-    drained: Sequence[slurm.Drain] = (),
+    drained: Sequence[Drain] = (),
     *,
     store: str = "",
 ) -> Started:
@@ -147,24 +147,25 @@ def start(
     duration_s = _duration_s(plan)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
     sample_s = max(1.0, min(60.0, duration_s / SAMPLES))
-    workload = slurm.workload_of(plan)
-    arguments = [
-        "--duration-s",
-        f"{duration_s:g}",
-        "--sample-s",
-        f"{sample_s:g}",
-        "--results",
-        f"{FOLDER}$SLURM_JOB_ID",
-    ]
+    results = f"{FOLDER}{{job}}"
     run = node_results.begin(plan, "burn-in", store)
-    script = slurm.carried_script(PROGRAM, arguments, workload) + run.step(f"{FOLDER}$SLURM_JOB_ID")
-    limit_min = max(1, math.ceil((duration_s + 2 * spare_s) / 60))
-    options = (*workload.options(1), "--exclusive", "--no-requeue", "--job-name=bringup-burn-in", f"--time={limit_min}")
+    load = Load(
+        "bringup-burn-in",
+        1,
+        workload_of(plan),
+        PROGRAM,
+        (Launch(("--duration-s", f"{duration_s:g}", "--sample-s", f"{sample_s:g}", "--results", results)),),
+        limit_min=max(1, math.ceil((duration_s + 2 * spare_s) / 60)),
+        exclusive=True,
+        again=False,
+        results=results,
+        run=run,
+    )
     again = {drain.node: drain.again for drain in drained}
     open_ = [node for node in (gpu_nodes(plan) if nodes is None else nodes) if node not in again]
     started = Started(plan.site.name, time.time(), duration_s, {}, run.name, run.nonce, store)
     if again:
-        if scheduler.reservation(RESERVATION):
+        if scheduler.held(RESERVATION):
             raise NodeNotFree(
                 f"a reservation {RESERVATION} is there: another burn-in of drained nodes runs, or one was broken off; when none "
                 f"runs: scontrol delete ReservationName={RESERVATION}"
@@ -172,10 +173,10 @@ def start(
         scheduler.hold(RESERVATION, list(again))
         started = replace(started, reservation=RESERVATION, drained=again)
     try:
-        jobs = scheduler.start_on_each(script, open_, *options) if open_ else {}
+        jobs = scheduler.begin_on_each(load, open_) if open_ else {}
         started = replace(started, jobs=jobs)
         if again:
-            held = scheduler.start_on_each(script, list(again), *options, f"--reservation={started.reservation}")
+            held = scheduler.begin_on_each(load, list(again), held=started.reservation)
             started = replace(started, jobs={**jobs, **held})
     except DeviceError:
         with suppress(DeviceError):
@@ -191,13 +192,12 @@ def _duration_s(plan: Plan) -> float:
     return 3600 * float(site_limit(plan.site, "burn_in_run_h").value)
 
 
-def open_up(scheduler: slurm.Slurm, started: Started) -> None:
+def open_up(scheduler: Engine, started: Started) -> None:
     """Let the drained nodes of a started burn-in take its jobs; their reservation keeps others away."""
-    for node in started.drained:
-        scheduler.resume(node)
+    scheduler.admit(list(started.drained))
 
 
-def close(scheduler: slurm.Slurm, started: Started) -> None:
+def close(scheduler: Engine, started: Started) -> None:
     """Drain again what was drained before the burn-in, and release its reservation. A node that something else has drained
     meanwhile keeps that reason."""
     for node, reason in started.drained.items():
@@ -216,7 +216,7 @@ def _budget_s(plan: Plan, started: Started) -> float:
     return started.duration_s + 3 * float(site_limit(plan.site, "job_start_s").value)
 
 
-def give_up(plan: Plan, scheduler: slurm.Slurm, started: Started) -> list[str]:
+def give_up(plan: Plan, scheduler: Engine, started: Started) -> list[str]:
     """Cancel jobs that are not over, and wait until they are; the nodes of those that go on."""
     left = running(scheduler.standing(list(started.jobs.values())), started)
     scheduler.cancel(*(started.jobs[node] for node in left))
@@ -227,12 +227,12 @@ def give_up(plan: Plan, scheduler: slurm.Slurm, started: Started) -> list[str]:
     return left
 
 
-def running(standing: Mapping[int, slurm.Standing], started: Started) -> list[str]:
+def running(standing: Mapping[int, Standing], started: Started) -> list[str]:
     """Nodes whose job is not over."""
     return [node for node, job in started.jobs.items() if job in standing and not standing[job].ended]
 
 
-def run(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> BurnIn:
+def run(plan: Plan, scheduler: Engine, store: str = "") -> BurnIn:
     """Start the load of all GPU nodes, wait for its end and collect it. Jobs that outlive their time are cancelled."""
     try:
         started = start(plan, scheduler, store=store)
@@ -242,7 +242,7 @@ def run(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> BurnIn:
     began = time.monotonic()
     while (waited := time.monotonic() - began) < budget_s:
         scheduler.nap(min(LONGEST_POLL_S, max(POLL_S, waited / 100)))
-        with suppress(DeviceError):  # slurmctld may restart; asked again until the budget is spent
+        with suppress(DeviceError):  # it may restart; asked again until the budget is spent
             left = running(scheduler.standing(list(started.jobs.values())), started)
             if not left:
                 break
@@ -255,7 +255,7 @@ def run(plan: Plan, scheduler: slurm.Slurm, store: str = "") -> BurnIn:
     return done
 
 
-def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
+def collect(plan: Plan, scheduler: Engine, started: Started) -> BurnIn:
     """What the nodes of a burn-in kept, however far it is. A node that does not answer, and a job that did not end well, is in
     `errors`; nothing is removed."""
     errors: dict[str, str] = {}
@@ -264,9 +264,9 @@ def collect(plan: Plan, scheduler: slurm.Slurm, started: Started) -> BurnIn:
     except DeviceError as error:
         standing, errors = {}, dict.fromkeys(started.jobs, str(error))
     run = started.run_on(plan)
-    kept, nodes = node_results.collect(plan, scheduler.hosts, started.jobs, FOLDER, slurm.OUTPUT, run), {}
+    kept, nodes = node_results.collect(plan, scheduler.hosts, started.jobs, FOLDER, OUTPUT, run), {}
     errors |= kept.errors
-    ranks = slurm.workload_of(plan).ranks_per_node
+    ranks = workload_of(plan).ranks_per_node
     for number, (node, job) in enumerate(started.jobs.items()):
         if node not in kept.ranks:
             continue
@@ -311,9 +311,11 @@ def joined(files: Sequence[str], first: int, source: Source) -> dict[str, Any]:
     }
 
 
-def remove(scheduler: slurm.Slurm, started: Started) -> None:
-    """Remove what the jobs left on their nodes; a node that does not answer keeps it."""
-    node_results.remove(scheduler.hosts, started.jobs, FOLDER, slurm.OUTPUT)
+def remove(scheduler: Engine, started: Started) -> None:
+    """Remove what the jobs left on their nodes and in the scheduler; what does not answer keeps it."""
+    with suppress(DeviceError):
+        scheduler.forget(*started.jobs.values())
+    node_results.remove(scheduler.hosts, started.jobs, FOLDER, OUTPUT)
 
 
 # ---- a burn-in that outlives its caller ------------------------------------------------------------------------------
@@ -344,7 +346,7 @@ def started_of(folder: Path, plan: Plan) -> Started | None:
     return Started(**told)
 
 
-def forget(folder: Path, scheduler: slurm.Slurm, started: Started) -> None:
+def forget(folder: Path, scheduler: Engine, started: Started) -> None:
     """The burn-in was judged: drain again what was drained, remove its results from the nodes, and its file."""
     close(scheduler, started)
     remove(scheduler, started)

@@ -19,8 +19,8 @@ import numpy as np
 from capacity.model import Plan
 from network.drivers.answers import Source
 from validation.check import site_limit
+from validation.runners.engine import workload_of
 from validation.runners.reports import CollectivesRank, report_of
-from validation.runners.slurm import workload_of
 
 Row = dict[str, Any]
 WRITTEN = 3

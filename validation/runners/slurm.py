@@ -19,23 +19,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from capacity.model import Plan
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
-from validation.evidence.record import WORKLOAD
 from validation.facts.gather import address_of
 from validation.progress import note
+from validation.runners.engine import (
+    DRAINED_SINCE,
+    FINAL,
+    OUTPUT,
+    PYTHON,
+    Beside,
+    Drain,
+    Job,
+    Load,
+    Sight,
+    Standing,
+    Workload,
+)
 
-OUTPUT = "/var/tmp/bringup-%j.out"
-PYTHON = "/opt/bringup/venv/bin/python"
-"""Python with torch on the nodes: the workloads' environment (role `workloads`)."""
 POLL_S = 1.0
 LONGEST_POLL_S = 30.0
 """Of a job that runs for days; one that has ended stays with slurmctld for MinJobAge, 300 s by default (slurm.conf(5))."""
-SHOWN_RANKS = 5
 SUBMISSION_S = 0.5
 """Time for one sbatch of many; slurmctld takes about ten milliseconds for one. Not confirmed: site choice of this program."""
 USAGE_JOBS = 500
@@ -50,49 +57,6 @@ ASSOCIATION_LIMITS = (
 """Other limits that an association can have (sacctmgr(1), list of the association's format options); no site file sets one."""
 USAGE_COLUMNS = ("JobIDRaw", "User", "Account", "QOS", "State", "ElapsedRaw", "AllocTRES")
 READY = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
-FINAL = (
-    "COMPLETED",
-    "FAILED",
-    "CANCELLED",
-    "TIMEOUT",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "BOOT_FAIL",
-    "DEADLINE",
-    "PREEMPTED",
-)
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job that has ended. `state` is Slurm's; 'BUDGET' when it was cancelled because its time budget was spent."""
-
-    job_id: int
-    state: str
-    reason: str
-    nodes: str
-    exit_code: str
-    output: bytes
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether it ran to its end with exit status 0."""
-        return self.state == "COMPLETED"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A job as it stands: Slurm's state and reason, and the seconds that it has run."""
-
-    state: str
-    reason: str
-    seconds: float
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        return self.state in FINAL
 
 
 def seconds_of(text: str) -> float:
@@ -122,37 +86,6 @@ class SlurmNode:
         return self.state in READY
 
 
-DRAINED_SINCE = re.compile(r" \(drained since ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})Z\)$")
-"""The end of a reason of `Drain.again`."""
-
-
-@dataclass(frozen=True)
-class Drain:
-    """Why and since when a node runs no jobs, as slurmctld says it: `state` such as IDLE+DRAIN, `reason` without its tail.
-
-    A node that was drained again after a job of its own keeps the time of its first drain: `again` writes it into the reason.
-    """
-
-    node: str
-    state: str
-    reason: str
-    since: datetime
-
-    @property
-    def words(self) -> list[str]:
-        """The state's parts, such as IDLE, DRAIN and NOT_RESPONDING; a '*' stands for the last (sinfo(1))."""
-        return re.split(r"[+]", self.state.upper().replace("*", "+NOT_RESPONDING"))
-
-    @property
-    def drained(self) -> bool:
-        return any(word.startswith("DRAIN") for word in self.words)
-
-    @property
-    def again(self) -> str:
-        """The reason with which the node is drained again, as if it had been drained all the time."""
-        return f"{self.reason} (drained since {self.since.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z)"
-
-
 @dataclass(frozen=True)
 class Accounting:
     """What slurmdbd has: classes and associations of all clusters, as rows by sacctmgr's column names."""
@@ -175,6 +108,8 @@ class Slurm:
 
     All jobs carry the comment `run`, a name of this object alone: `close` ends them and everything that waits for them.
     """
+
+    title = "Slurm"
 
     def __init__(self, controller: SshHost, hosts: Mapping[str, SshHost]) -> None:
         self.controller, self.hosts = controller, hosts
@@ -335,6 +270,41 @@ class Slurm:
     def names(self, nodes: str) -> list[str]:
         """The names in a node list such as gpu[001-003]."""
         return self.controller.run(["scontrol", "show", "hostnames", nodes]).text.split()
+
+    def held(self, name: str) -> bool:
+        """Whether there is a reservation of that name."""
+        return bool(self.reservation(name))
+
+    def admit(self, nodes: Sequence[str]) -> None:
+        """Let reserved nodes that are drained run jobs: the reservation keeps others away."""
+        for node in nodes:
+            self.resume(node)
+
+    def forget(self, *job_ids: int) -> None:
+        """Nothing: the accounting database keeps what was."""
+
+    # ---- loads -------------------------------------------------------------------------------------------------
+    def begin(self, load: Load) -> int:
+        """Submit a load as a batch script; its job number."""
+        return self.start(script_of(load), *options_of(load))
+
+    def begin_on_each(self, load: Load, nodes: Sequence[str], held: str = "") -> dict[str, int]:
+        """Submit a load of one node once for each of these; the job numbers by node. held: their reservation."""
+        reserved = [f"--reservation={held}"] if held else []
+        return self.start_on_each(script_of(load), nodes, *options_of(load), *reserved)
+
+    def look(self, job_id: int, node: str = "") -> Sight:
+        """A job as slurmctld has it now, and the state of a node with its flags such as DOWN+NOT_RESPONDING."""
+        fields, state = self.glance(job_id, node) if node else (self.show(job_id), "")
+        taken = fields.get("NodeList", "")
+        return Sight(
+            fields.get("JobState", ""),
+            fields.get("Reason", ""),
+            tuple(self.names(taken)) if taken and taken != "(null)" else (),
+            fields.get("BatchHost", ""),
+            int(fields.get("Restarts", "0")),
+            state,
+        )
 
     # ---- jobs --------------------------------------------------------------------------------------------------
     def start(self, script: str, *options: str, user: str = "") -> int:
@@ -518,144 +488,74 @@ def connect(plan: Plan) -> Slurm:
     return Slurm(host(controllers[0]), {name: host(name) for name in gpu})
 
 
-@dataclass(frozen=True)
-class Workload:
-    """How a torch job uses each node of a site.
-
-    `computes_on` is 'gpu' or 'cpu', `ranks_per_node` the processes of a node, `cores_per_rank` the CPU cores that each is
-    bound to (0: no binding). On GPUs a job asks for all GPUs of its nodes and runs one rank on each.
-    """
-
-    computes_on: str
-    ranks_per_node: int
-    cores_per_rank: int = 0
-
-    def options(self, nodes: int) -> tuple[str, ...]:
-        """sbatch's options for a job on so many nodes."""
-        shape = (f"--nodes={nodes}", f"--ntasks-per-node={self.ranks_per_node}")
-        if self.computes_on == "cpu":
-            return shape
-        cores = (f"--cpus-per-task={self.cores_per_rank}",) if self.cores_per_rank else ()
-        return (*shape, f"--gpus-per-node={self.ranks_per_node}", *cores)
-
-    def launch(self, program: str, arguments: Sequence[str], port: int) -> str:
-        """The lines of a batch script that run a program once per rank, with the environment that torch.distributed reads.
-
-        `program` is a word of the shell: quoted, or a variable.
-        Ranks are numbered node by node and bound to consecutive cores, as the GPUs of a node follow each other over its
-        sockets. Every rank sees all GPUs of its node, which NCCL needs for NVLink, and uses the one of its LOCAL_RANK.
-        srun is told the cores again: since Slurm 22.05 a step does not take --cpus-per-task from its job.
-        """
-        cores = f" --cpus-per-task={self.cores_per_rank} --cpu-bind=cores" if self.cores_per_rank else ""
-        words = shlex.join(["--computes-on", self.computes_on, *arguments])
-        return f"""MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export MASTER_ADDR MASTER_PORT={port} OMP_NUM_THREADS=1
-srun --kill-on-bad-exit=1 --ntasks=$((SLURM_NNODES * {self.ranks_per_node})) --ntasks-per-node={self.ranks_per_node} \\
-  --distribution=block:block{cores} \\
-  bash -c {shlex.quote(AS_RANK)} rank {shlex.quote(PYTHON)} {program} {words}
-"""
-
-    def mismatches(self, nodes: int, ran: "Ran", backend: str = "", *, cut_short: bool = False) -> list[str]:
-        """In what a job differs from a planned one on so many nodes: each rank computes where the site says, on a GPU of
-        its own. backend: what the ranks must talk over on GPUs ('nccl'), '' where it does not matter. cut_short: a rank
-        lost its power, and what it wrote may be lost with it.
-        """
-        ranks = nodes * self.ranks_per_node
-        asked = f"site validation.workloads_on is {self.computes_on}"
-        elsewhere = [one for one in ran.each if one.computed_on != self.computes_on]
-        problems = []
-        if len(elsewhere) == len(ran.each) and ran.computed_on != self.computes_on:
-            problems.append(f"computed on {ran.device}, {asked}")
-        elif elsewhere:
-            shown = ", ".join(one.named for one in elsewhere[:SHOWN_RANKS])
-            more = f" and {len(elsewhere) - SHOWN_RANKS} more" if len(elsewhere) > SHOWN_RANKS else ""
-            problems.append(f"{shown}{more} computed on {elsewhere[0].device}, {asked}")
-        if backend and self.computes_on == "gpu" and ran.backend != backend:
-            problems.append(f"the ranks talked over {ran.backend}, expected {backend}")
-        if ran.ranks != ranks:
-            problems.append(f"{ran.ranks} ranks, expected {ranks}: {self.ranks_per_node} on each of {nodes} nodes")
-        elif len({one.number for one in ran.each}) != ranks and not cut_short:
-            problems.append(f"{len(ran.each)} of {ranks} ranks said on what they computed")
-        if self.computes_on == "gpu":
-            owners: dict[str, Rank] = {}
-            for one in ran.each:
-                if (first := owners.setdefault(one.uuid, one)) is not one and one.uuid:
-                    problems.append(f"{first.named} and {one.named} computed on the same GPU {one.uuid}")
-        return problems
+def options_of(load: Load) -> tuple[str, ...]:
+    """sbatch's options for a load."""
+    workload = load.workload
+    shape = (f"--nodes={load.nodes}", f"--ntasks-per-node={workload.ranks_per_node}")
+    if workload.computes_on == "gpu":
+        cores = (f"--cpus-per-task={workload.cores_per_rank}",) if workload.cores_per_rank else ()
+        shape = (*shape, f"--gpus-per-node={workload.ranks_per_node}", *cores)
+    requeue = () if load.again is None else ("--requeue",) if load.again else ("--no-requeue",)
+    return (
+        *shape,
+        *([f"--nodelist={','.join(load.on)}"] if load.on else []),
+        *(["--exclusive"] if load.exclusive else []),
+        *requeue,
+        f"--job-name={load.name}",
+        f"--time={load.limit_min}",
+        *([f"--output={load.output}"] if load.output else []),
+    )
 
 
-@dataclass(frozen=True)
-class Rank:
-    """One rank of a job as it reported itself: `device` is 'cpu' or the GPU's name, `uuid` the GPU's as NVML writes it."""
-
-    number: int
-    host: str
-    device: str
-    uuid: str = ""
-
-    @property
-    def computed_on(self) -> str:
-        """'gpu' or 'cpu'."""
-        return "cpu" if self.device == "cpu" else "gpu"
-
-    @property
-    def named(self) -> str:
-        """How messages call it."""
-        return f"rank {self.number} on {self.host}"
-
-    @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "Rank":
-        """From what the rank wrote: rank, host, device, uuid."""
-        return cls(said["rank"], said["host"], said["device"], said.get("uuid", ""))
+def script_of(load: Load) -> str:
+    """The batch script of a load. A program of ours is carried in it and copied to the job's nodes."""
+    if isinstance(load.program, Path):
+        begin, program = CARRY.format(base64.encodebytes(load.program.read_bytes()).decode()), '"$program"'
+    else:
+        begin, program = "umask 077\n", shlex.quote(load.program)
+    lines = [launch(load.workload, program, one.arguments, one.port) for one in load.launches]
+    if load.beside:
+        lines.append(_beside(load.beside))
+    if load.run and load.results:
+        lines.append(load.run.step(load.results))
+    return f"#!/bin/bash\nset -eu\n{begin}{''.join(lines)}".replace("{job}", "$SLURM_JOB_ID")
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a job did run, as its ranks reported: `device` is 'cpu' or the GPU's name of rank 0, `ranks` their number,
-    `each` what every one of them says of itself."""
-
-    device: str
-    backend: str
-    ranks: int
-    each: tuple[Rank, ...] = ()
-
-    @property
-    def computed_on(self) -> str:
-        """'gpu' where all ranks did, else 'cpu'."""
-        return "cpu" if self.device == "cpu" or any(one.computed_on == "cpu" for one in self.each) else "gpu"
-
-    def configuration(self) -> dict[str, dict[str, Any]]:
-        """What evidence says of it (Outcome.configuration)."""
-        named = {"workloads_on": self.computed_on, "device": self.device, "backend": self.backend, "ranks": self.ranks}
-        return {WORKLOAD: named}
-
-
-AS_RANK = 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS; exec "$@"'
-"""Runs its arguments with the variables that torch.distributed reads (env://), from those that srun gives each task."""
-
-
-def workload_of(plan: Plan) -> Workload:
-    """How the torch jobs of a planned site use its nodes: as validation.workloads_on and the catalogue say."""
-    if plan.site.validation.workloads_on == "cpu":
-        return Workload("cpu", 1)
-    server = plan.catalog.device(plan.site.server.model).bringup
-    return Workload("gpu", server.gpus, server.cores // server.gpus)
-
-
-def carried_script(program: Path, arguments: Sequence[str], workload: Workload, port: int = 29500) -> str:
-    """A batch script that carries a torch program, copies it to the job's nodes and runs it on all of them.
-
-    The rendezvous is on the first node's in-band name; a failing rank ends the job.
-    """
-    encoded = base64.encodebytes(program.read_bytes()).decode()
-    launch = workload.launch('"$program"', arguments, port)
-    return f"""#!/bin/bash
-set -eu
-umask 077
+CARRY = """umask 077
 source=$(mktemp /var/tmp/bringup-source-XXXXXX)
 program=/var/tmp/bringup-$SLURM_JOB_ID.py
 trap 'rm -f "$source"; srun --overlap --ntasks="$SLURM_NNODES" --ntasks-per-node=1 rm -f "$program"' EXIT
 base64 -d >"$source" <<'END'
-{encoded}END
+{}END
 sbcast --force "$source" "$program"
-{launch}"""
+"""
+AS_RANK = 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS; exec "$@"'
+"""Runs its arguments with the variables that torch.distributed reads (env://), from those that srun gives each task."""
+
+
+def launch(workload: Workload, program: str, arguments: Sequence[str], port: int) -> str:
+    """The lines of a batch script that run a program once per rank, with the environment that torch.distributed reads.
+
+    `program` is a word of the shell: quoted, or a variable. The rendezvous is on the first node's in-band name.
+    Ranks are numbered node by node and bound to consecutive cores, as the GPUs of a node follow each other over its
+    sockets. Every rank sees all GPUs of its node, which NCCL needs for NVLink, and uses the one of its LOCAL_RANK.
+    srun is told the cores again: since Slurm 22.05 a step does not take --cpus-per-task from its job. A failing rank ends the job.
+    """
+    cores = f" --cpus-per-task={workload.cores_per_rank} --cpu-bind=cores" if workload.cores_per_rank else ""
+    words = shlex.join(["--computes-on", workload.computes_on, *arguments])
+    return f"""MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_ADDR MASTER_PORT={port} OMP_NUM_THREADS=1
+srun --kill-on-bad-exit=1 --ntasks=$((SLURM_NNODES * {workload.ranks_per_node})) --ntasks-per-node={workload.ranks_per_node} \\
+  --distribution=block:block{cores} \\
+  bash -c {shlex.quote(AS_RANK)} rank {shlex.quote(PYTHON)} {program} {words}
+"""
+
+
+def _beside(one: Beside) -> str:
+    name, command = one.command[0], shlex.join(one.command)
+    return f"""if command -v {shlex.quote(name)} >/dev/null; then
+  srun --overlap --nodes=1 --ntasks=1 --gpus-per-node={one.gpus} \\
+    {command} >{one.file} 2>&1 ||
+    echo "{name} failed: $?"
+fi
+"""

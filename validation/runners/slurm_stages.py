@@ -12,7 +12,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from validation.runners.slurm import Job, Slurm
+from validation.runners.engine import Job
+from validation.runners.slurm import Slurm
 
 CHAIN = ("preprocess", "train", "evaluate")
 """Stages that hand on, in order (step S165)."""

@@ -21,7 +21,8 @@ from typing_extensions import TypedDict
 from network.drivers import answers
 from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
-from validation.runners.slurm import FINAL, POLL_S, Job, Refusal, Slurm
+from validation.runners.engine import FINAL, Job
+from validation.runners.slurm import POLL_S, Refusal, Slurm
 
 LEAD_S = 8
 """From the making of a reservation to its start: two submissions fit in."""

@@ -6,10 +6,10 @@
 Between the two come shorter runs at the scales of step S186: a GPU, a leaf group, half of the servers, all of them
 (`scales_of`); of scales that are as large as each other one runs, and a node is the run of one node alone.
 
-Both runs train the same model from the same seed as Slurm jobs, with their checkpoints on the shared storage. When the
-second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. While Slurm waits for that node,
-the spare one resumes a copy of the checkpoint alone: another node count. Then Slurm starts the job again, the node gets
-its power back, and nothing stays but the recording. It is plain data; validation/training_story.py reads it.
+Both runs train the same model from the same seed as jobs of the site's scheduler, with their checkpoints on the shared storage.
+When the second has a checkpoint to come back to, one of its nodes loses power at its PDU outlets. While the scheduler waits for
+that node, the spare one resumes a copy of the checkpoint alone: another node count. Then the scheduler starts the job again, the
+node gets its power back, and nothing stays but the recording. It is plain data; validation/training_story.py reads it.
 """
 
 import json
@@ -17,7 +17,7 @@ import math
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -34,8 +34,8 @@ from validation.evidence.mode import Identity
 from validation.facts import node_results
 from validation.progress import note
 from validation.runners.collectives import leaves_of
+from validation.runners.engine import OUTPUT, PORT, Engine, Job, Launch, Load, Sight, workload_of
 from validation.runners.outage import NodePower
-from validation.runners.slurm import FINAL, OUTPUT, Job, Slurm, workload_of
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "training.py"
 SCHEMA_VERSION = 1
@@ -57,7 +57,7 @@ KEPT = "/var/tmp/bringup-training-"
 STALL_S = 3.0
 POLL_S = 0.4
 NODE_BACK_S = 180.0
-"""From the return of power until Slurm takes the node again: a boot (minutes on metal) and its daemons."""
+"""From the return of power until the scheduler takes the node again: a boot (minutes on metal) and its daemons."""
 OUTPUT_TAIL = 600
 LIMITS = ("training_nodes", "training_recovery_s")
 """Limits of the site that a run needs before it can begin."""
@@ -67,7 +67,7 @@ LIMITS = ("training_nodes", "training_recovery_s")
 class Recording:
     """All that was seen. Times are Unix seconds; `metrics[run][rank]` are the events that the ranks wrote.
 
-    `jobs`: what Slurm said of each run. `states`: the interrupted job and the victim as Slurm saw them, at each change.
+    `jobs`: what the scheduler said of each run. `states`: the interrupted job and the victim as it saw them, at each change.
     `sightings`: who noticed the outage, at first sight. `problems`: why something is missing.
 
     On a site that pins host keys: `parts[run][node]` is what the node signed of its ranks' events, for `run` (id and nonce);
@@ -75,6 +75,7 @@ class Recording:
     """
 
     gpu_nodes: list[str]
+    scheduler: str = "Slurm"
     schema_version: int = SCHEMA_VERSION
     processes_per_node: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
@@ -240,7 +241,7 @@ class Watch:
 class Rehearsal:
     """One rehearsal: its folder on the shared storage, its jobs, and what is recorded."""
 
-    def __init__(self, plan: Plan, scheduler: Slurm, nodes: int, store: str = "") -> None:
+    def __init__(self, plan: Plan, scheduler: Engine, nodes: int, store: str = "") -> None:
         self.plan, self.scheduler, self.nodes = plan, scheduler, nodes
         self.files: SshHost = scheduler.controller
         self.shared = shared(plan.site, plan.devices).mount_point
@@ -248,7 +249,7 @@ class Rehearsal:
         self.budget_s = plan.site.timeouts.training_s
         self.recovery_s = float(site_limit(plan.site, "training_recovery_s").value)
         gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
-        self.recording = Recording(gpu)
+        self.recording = Recording(gpu, scheduler.title)
         self.workload = workload_of(plan)
         self.started: list[int] = []
         self.run = node_results.begin(plan, "training", store)
@@ -296,8 +297,10 @@ class Rehearsal:
             node_results.remove(hosts, dict.fromkeys(taken, int(job["job"])), KEPT, OUTPUT)
 
     # ---- jobs --------------------------------------------------------------------------------------------------
-    def script(self, run: str, shape: Shape, port: int, more: Sequence[str] = ()) -> str:
-        """The batch script of a run. Slurm starts it anew after a node failure, and the program resumes."""
+    def load(self, run: str, port: int, more: Sequence[str] = ()) -> Load:
+        """A run as a load. The scheduler starts it anew after a node failure, and the program resumes."""
+        shape = shapes_of(self.plan)[run]
+        results = f"{KEPT}{{job}}"
         home = f"{self.folder}/{run}"
         words = [
             "--checkpoints",
@@ -314,32 +317,42 @@ class Rehearsal:
             f"{self.recovery_s:g}",
             "--batch",
             str(shape.batch),
-            *(["--results", f"{KEPT}$SLURM_JOB_ID"] if self.run.signed else []),
+            *(["--results", results] if self.run.signed else []),
             *more,
         ]
-        workload = replace(self.workload, ranks_per_node=shape.per_node)
-        launch = workload.launch(shlex.quote(f"{self.folder}/training.py"), words, port)
-        return f"#!/bin/bash\nset -eu\numask 077\n{launch}{self.run.step(f'{KEPT}$SLURM_JOB_ID')}"
-
-    def start(self, run: str, port: int = 29500, more: Sequence[str] = ()) -> int:
-        """Submit a run; returns its job number."""
-        minutes = max(1, round((self.budget_s + self.recovery_s) / 60))
-        shape = shapes_of(self.plan)[run]
-        self.files.run(["mkdir", "-p", f"{self.folder}/{run}/checkpoints", f"{self.folder}/{run}/metrics"])
-        job = self.scheduler.start(
-            self.script(run, shape, port, more),
-            *replace(self.workload, ranks_per_node=shape.per_node).options(shape.nodes),
-            *([f"--nodelist={','.join(shape.on)}"] if shape.on else []),
-            "--exclusive",
-            "--requeue",
-            f"--job-name=bringup-training-{run}",
-            f"--time={minutes}",
-            f"--output={self.folder}/{run}/slurm.out",
+        return Load(
+            f"bringup-training-{run}",
+            shape.nodes,
+            replace(self.workload, ranks_per_node=shape.per_node),
+            f"{self.folder}/training.py",
+            (Launch(tuple(words), port),),
+            limit_min=max(1, round((self.budget_s + self.recovery_s) / 60)),
+            on=shape.on,
+            exclusive=True,
+            again=True,
+            output=self.output(run),
+            folders=(self.shared,),
+            results=results,
+            run=self.run,
         )
+
+    def output(self, run: str) -> str:
+        """The file of what a run prints."""
+        return f"{self.folder}/{run}/output"
+
+    def start(self, run: str, port: int = PORT, more: Sequence[str] = ()) -> int:
+        """Submit a run; returns its job number."""
+        self.files.run(["mkdir", "-p", f"{self.folder}/{run}/checkpoints", f"{self.folder}/{run}/metrics"])
+        job = self.scheduler.begin(self.load(run, port, more))
         self.started.append(job)
         return job
 
-    def note(self, run: str, job_id: int, state: str, submitted: float, nodes: str) -> bool:
+    def note_end(self, run: str, job: Job, submitted: float) -> bool:
+        """Keep how a job ended that was waited for. Returns whether it completed."""
+        nodes = job.nodes if job.nodes != "(null)" else ""
+        return self.note(run, job.job_id, job.state, submitted, self.scheduler.names(nodes) if nodes else [])
+
+    def note(self, run: str, job_id: int, state: str, submitted: float, nodes: Sequence[str]) -> bool:
         """Keep how a job ended, with the end of its output when it failed. Returns whether it completed."""
         ok = state == "COMPLETED"
         self.recording.jobs[run] = {
@@ -347,18 +360,12 @@ class Rehearsal:
             "state": state,
             "submitted": submitted,
             "ended": time.time(),
-            "nodes": self.names(nodes),
+            "nodes": list(nodes),
         }
         if not ok:
-            output = self.files.run(
-                f"tail -c {OUTPUT_TAIL} {shlex.quote(f'{self.folder}/{run}/slurm.out')}", check=False
-            )
+            output = self.files.run(f"tail -c {OUTPUT_TAIL} {shlex.quote(self.output(run))}", check=False)
             self.recording.problems.append(f"run {run}: job {job_id} ended {state}: {' '.join(output.text.split())}")
         return ok
-
-    def names(self, nodes: str) -> list[str]:
-        """Node names of a job's node list; none for '(null)'."""
-        return self.scheduler.names(nodes) if nodes and nodes != "(null)" else []
 
     # ---- the runs ----------------------------------------------------------------------------------------------
     def undisturbed(self) -> bool:
@@ -372,35 +379,34 @@ class Rehearsal:
             f"{SLOW_STEPS[0]}:{SLOW_STEPS[1]}",
         )
         submitted = time.time()
-        job: Job = self.scheduler.wait(self.start("undisturbed", more=slow), self.budget_s)
-        return self.note("undisturbed", job.job_id, job.state, submitted, job.nodes)
+        job = self.scheduler.wait(self.start("undisturbed", more=slow), self.budget_s)
+        return self.note_end("undisturbed", job, submitted)
 
     def alone(self) -> None:
         """The run on one node, from the beginning."""
         self.recording.jobs["alone"] = {"submitted": time.time()}
-        self.end_alone(self.start(ALONE, port=29501))
+        self.end_alone(self.start(ALONE, port=PORT + 1))
 
     def scales(self) -> None:
         """The runs that show a scale, one after the other: each would slow down the others' storage."""
         for scale in scales_of(self.plan):
             if scale.run in SCALE_RUNS:
                 submitted = time.time()
-                job = self.scheduler.wait(self.start(scale.run, port=29502), self.budget_s)
-                self.note(scale.run, job.job_id, job.state, submitted, job.nodes)
+                job = self.scheduler.wait(self.start(scale.run, port=PORT + 2), self.budget_s)
+                self.note_end(scale.run, job, submitted)
 
     def interrupted(self) -> None:
         """The run that loses a node."""
         submitted = time.time()
         pace = ("--pace-after", str(CUT_AFTER), "--pace-s", f"{PACE_S:g}")
         job = self.start("interrupted", more=pace)
-        fields = self.wait_until_it_runs(job)
-        taken = self.names(fields["NodeList"])
-        victim = [name for name in taken if name != fields.get("BatchHost")][-1]
+        seen = self.wait_until_it_runs(job)
+        victim = [name for name in seen.nodes if name != seen.first][-1]
         power, watch = NodePower.of(self.plan, victim), Watch()
         power.prepare()
         self.wait_for_checkpoint(job)
         outage = self.recording.outage
-        outage.update(victim=victim, nodes=taken, cut_began=time.time())
+        outage.update(victim=victim, nodes=list(seen.nodes), cut_began=time.time())
         try:
             power.cut()
             outage["cut_ended"] = time.time()
@@ -414,14 +420,14 @@ class Rehearsal:
             self.give_back(victim, power)
         self.end_alone(alone)
 
-    def wait_until_it_runs(self, job: int) -> dict[str, str]:
-        """The job's fields once it has its nodes."""
+    def wait_until_it_runs(self, job: int) -> Sight:
+        """The job once it has its nodes."""
         end = time.monotonic() + self.budget_s
-        while (fields := self.scheduler.show(job)).get("JobState") != "RUNNING":
-            note(f"job {job} of the run that loses a node: {fields.get('JobState', '')} {fields.get('Reason', '')}")
-            self.still(job, fields, end, "a running job")
+        while (seen := self.scheduler.look(job)).state != "RUNNING":
+            note(f"job {job} of the run that loses a node: {seen.state} {seen.reason}")
+            self.still(job, seen, end, "a running job")
             time.sleep(POLL_S)
-        return fields
+        return seen
 
     def wait_for_checkpoint(self, job: int) -> None:
         """Return once the checkpoint is complete after which the power goes."""
@@ -429,18 +435,17 @@ class Rehearsal:
         end = time.monotonic() + self.budget_s
         note(f"checkpoint of step {CUT_AFTER}, written by job {job}")
         while self.files.run(["test", "-e", manifest], check=False).status:
-            self.still(job, self.scheduler.show(job), end, manifest)
+            self.still(job, self.scheduler.look(job), end, manifest)
             time.sleep(POLL_S / 2)
 
-    def still(self, job: int, fields: Mapping[str, str], end: float, wanted: str) -> None:
+    def still(self, job: int, seen: Sight, end: float, wanted: str) -> None:
         """Raise when waiting has become vain: the job is over, or the time is."""
-        state = fields.get("JobState", "unknown")
-        if state in FINAL or time.monotonic() > end:
+        if seen.ended or time.monotonic() > end:
             raise BadAnswer(
                 self.files.name,
                 f"wait for job {job}",
                 f"{wanted} within {self.budget_s:g} s",
-                f"the job is {state}",
+                f"the job is {seen.state or 'unknown'}",
                 f"submit it by hand and look at its output in {self.folder}/interrupted",
             )
 
@@ -452,7 +457,7 @@ class Rehearsal:
             'cp "$newest" "${newest%.json}.pt" alone/checkpoints/'
         )
         self.recording.jobs["alone"] = {"submitted": time.time()}
-        return self.start(ALONE, port=29501)
+        return self.start(ALONE, port=PORT + 1)
 
     def follow(self, job: int, submitted: float, victim: str, power: NodePower, watch: Watch) -> None:
         """Watch the job until it ends; note each change, and give the power back when the job runs elsewhere."""
@@ -460,29 +465,32 @@ class Rehearsal:
         with ThreadPoolExecutor(1) as pool:
             restoring: Future[None] | None = None
             while True:
-                fields, node_state = self.scheduler.glance(job, victim)
-                state, restarts = fields.get("JobState", ""), int(fields.get("Restarts", "0"))
-                self.change(state, restarts, fields.get("NodeList", ""), node_state)
-                note(f"{victim} without power is {node_state}, job {job} {state}, restarts {restarts}")
-                if "NOT_RESPONDING" in node_state or node_state.endswith("*"):
-                    watch.see("Slurm", "node does not respond")
-                if node_state.startswith("DOWN"):
-                    watch.see("Slurm", "node is down")
-                if restoring is None and restarts and state == "RUNNING":
+                seen = self.scheduler.look(job, victim)
+                self.change(seen)
+                note(f"{victim} without power is {seen.node}, job {job} {seen.state}, restarts {seen.restarts}")
+                if "NOT_RESPONDING" in seen.node or seen.node.endswith("*"):
+                    watch.see(self.scheduler.title, "node does not respond")
+                if seen.node.startswith("DOWN"):
+                    watch.see(self.scheduler.title, "node is down")
+                if restoring is None and seen.restarts and seen.state == "RUNNING":
                     restoring = pool.submit(self.restore, power)
-                if node_state == "IDLE" and "power_back" in self.recording.outage:
+                if seen.node == "IDLE" and "power_back" in self.recording.outage:
                     self.recording.outage.setdefault("node_back", time.time())
-                if state in FINAL or time.monotonic() > end:
+                if seen.ended or time.monotonic() > end:
                     break
                 time.sleep(POLL_S)
-            nodes = fields.get("NodeList", "")
-            self.note("interrupted", job, state if state in FINAL else "BUDGET", submitted, nodes)
+            self.note("interrupted", job, seen.state if seen.ended else "BUDGET", submitted, seen.nodes)
             if restoring:
                 restoring.result()
 
-    def change(self, state: str, restarts: int, nodes: str, node_state: str) -> None:
-        """Keep what Slurm says, once per change."""
-        seen = {"state": state, "restarts": restarts, "nodes": self.names(nodes), "victim": node_state}
+    def change(self, sight: Sight) -> None:
+        """Keep what the scheduler says, once per change."""
+        seen = {
+            "state": sight.state,
+            "restarts": sight.restarts,
+            "nodes": list(sight.nodes),
+            "victim": sight.node,
+        }
         last = self.recording.states[-1] if self.recording.states else {}
         if seen != {key: last.get(key) for key in seen}:
             self.recording.states.append({"time": time.time(), **seen})
@@ -490,7 +498,7 @@ class Rehearsal:
     def end_alone(self, job_id: int) -> None:
         """Note how the run on one node ended."""
         job = self.scheduler.wait(job_id, self.budget_s)
-        self.note("alone", job_id, job.state, self.recording.jobs["alone"]["submitted"], job.nodes)
+        self.note_end("alone", job, self.recording.jobs["alone"]["submitted"])
 
     # ---- power -------------------------------------------------------------------------------------------------
     def restore(self, power: NodePower) -> None:
@@ -503,18 +511,18 @@ class Rehearsal:
         self.recording.bmc_log = [dict(entry) for entry in power.log]
 
     def give_back(self, victim: str, power: NodePower) -> None:
-        """Leave the site as it was found: the power is back, and Slurm takes the node again."""
+        """Leave the site as it was found: the power is back, and the scheduler takes the node again."""
         self.restore(power)
         end = time.monotonic() + NODE_BACK_S
         while (state := self.scheduler.nodes()[victim].state) != "idle":
-            note(f"{victim} has power again, in Slurm it is {state}")
+            note(f"{victim} has power again, in {self.scheduler.title} it is {state}")
             if time.monotonic() > end:
                 raise BadAnswer(
                     victim,
                     "come back",
-                    f"idle in Slurm within {NODE_BACK_S:g} s of its power",
+                    f"idle in {self.scheduler.title} within {NODE_BACK_S:g} s of its power",
                     state,
-                    "look at its console and at slurmd's log",
+                    "look at its console and at the log of slurmd or the kubelet",
                 )
             time.sleep(POLL_S)
         self.recording.outage.setdefault("node_back", time.time())
@@ -548,7 +556,7 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def rehearse(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
+def rehearse(plan: Plan, scheduler: Engine, store: str = "") -> Recording:
     """Run the whole rehearsal. What a device refuses is in the recording's problems; the power is given back in any case. store: as
     for node_results.begin."""
 
@@ -560,7 +568,7 @@ def rehearse(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
     return _recorded(plan, scheduler, store, runs, spares=1)
 
 
-def smoke(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
+def smoke(plan: Plan, scheduler: Engine, store: str = "") -> Recording:
     """The runs that disturb nothing: on several nodes, from the beginning on one, and at each scale. No power is touched."""
 
     def runs(rehearsal: Rehearsal) -> None:
@@ -571,7 +579,7 @@ def smoke(plan: Plan, scheduler: Slurm, store: str = "") -> Recording:
     return _recorded(plan, scheduler, store, runs, spares=0)
 
 
-def _recorded(plan: Plan, scheduler: Slurm, store: str, runs: Callable[[Rehearsal], None], spares: int) -> Recording:
+def _recorded(plan: Plan, scheduler: Engine, store: str, runs: Callable[[Rehearsal], None], spares: int) -> Recording:
     """The recording of `runs`, which needs so many GPU servers beside those of limits.training_nodes."""
     if missing := [key for key in LIMITS if key not in plan.site.limits]:
         keys = ", ".join(f"limits.{key}" for key in missing)
