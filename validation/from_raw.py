@@ -248,6 +248,11 @@ _guids = _Once[Site, dict[str, str]](lambda site: guid_book(load_assets(site)))
 """The GUIDs of a site's asset list."""
 
 
+def _json(raw: bytes) -> Any:
+    """What a raw output holds; ValueError for what is no JSON, names a key twice or has numbers that are none."""
+    return strict.RAW_JSON.decode(raw.decode())
+
+
 # ---- answers of devices ----------------------------------------------------------------------------------------------
 ENVELOPE = frozenset({"device", "channel", "data", "error"})
 """What an answer says beside what its check adds (facts.answer.Answer.raw)."""
@@ -256,7 +261,7 @@ ENVELOPE = frozenset({"device", "channel", "data", "error"})
 @functools.lru_cache(maxsize=1)
 def _data(raw: bytes, subject: str) -> Mapping[str, Any]:
     """The data of a device's answer; ValueError for that of another device, or for none."""
-    return _answered(json.loads(raw), subject)
+    return _answered(_json(raw), subject)
 
 
 def _answered(answer: Mapping[str, Any], subject: str) -> Mapping[str, Any]:
@@ -288,10 +293,10 @@ def _of_gpus(raw: bytes, subject: str) -> Mapping[str, Any]:
 
 def _rack_pdus(raw: bytes, rack: str, plan: Plan) -> Mapping[str, Mapping[str, Any]]:
     """The data of the PDUs of a rack, whose answers stand one after the other; ValueError for other PDUs."""
-    decoder, text, at = json.JSONDecoder(), raw.decode(), 0
+    text, at = raw.decode(), 0
     found: dict[str, Mapping[str, Any]] = {}
     while at < len(text):
-        answer, at = decoder.raw_decode(text, at)
+        answer, at = strict.RAW_JSON.raw_decode(text, at)
         at += text[at : at + 1] == "\n"
         name = answer["device"]
         found[name] = shapes.data_of("pdus", name, _answered(answer, name))
@@ -383,7 +388,7 @@ def _neighbours(raw: bytes, subject: str, plan: Plan) -> Again:
     fabrics = dict(zip(plan.devices["name"], plan.devices["fabric"], strict=True))
     if fabrics.get(subject) != "compute" or plan.site.fabric.kind != "ib":
         lldp = _part(_data(raw, subject), subject, "lldp", dict[Line, Port])
-        unjudged = json.loads(raw)["not_judged"]
+        unjudged = _json(raw)["not_judged"]
         faults = readings.neighbour_faults(plan, subject, lldp, unjudged)
         value = {"neighbours": lldp, "not_judged": unjudged}
         return Again(value, [f"{one.id} {one.subject}: {one.message}" for one in faults])
@@ -419,7 +424,7 @@ def _self_test(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
     """Every link between a switch and the adapters that the plan hangs on it, as mlxlink says at the adapter."""
-    said, faults = json.loads(raw), []
+    said, faults = _json(raw), []
     cables = readings.adapter_cables(plan, subject)
     for host, port, rate in cables[["a_device", "a_port", "rate_gbps"]].itertuples(index=False, name=None):
         end = f"{host}:{port}"
@@ -430,7 +435,7 @@ def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _pairs(raw: bytes, subject: str, plan: Plan) -> Again:
     """Both ends of each planned link of a switch, compared again."""
-    found = link_pairs.judge(plan, subject, json.loads(raw))
+    found = link_pairs.judge(plan, subject, _json(raw))
     return Again(found.value, found.problems)
 
 
@@ -438,7 +443,7 @@ def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callabl
     """What an incast showed, from the counters of all ends on its way."""
 
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        said = json.loads(raw)
+        said = _json(raw)
         wanted = incast_act.planned(plan)
         if wanted is None or said["incast"] != json.loads(json.dumps(asdict(wanted))):
             return Again({}, ["its senders, cables or ports are not those of the plan"])
@@ -455,7 +460,7 @@ def _incast(judge: Callable[[Plan, Mapping[str, Any]], incast.Found]) -> Callabl
 def _permuted(raw: bytes, subject: str, plan: Plan) -> Again:
     """What a permutation showed of adaptive routing, from the counters of uplinks and adapters."""
     judge = permutation.judge if plan.site.fabric.kind == "ib" else spreading.judge
-    found = judge(plan, json.loads(raw))
+    found = judge(plan, _json(raw))
     return Again(found.value, found.problems)
 
 
@@ -492,7 +497,7 @@ def _preempted(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _burn_in(raw: bytes, subject: str, plan: Plan) -> Again:
     """Hours and faults of one node's samples. What only a comparison with other nodes shows is not among them."""
-    files = json.loads(raw)["ranks"]
+    files = _json(raw)["ranks"]
     if not isinstance(files, list) or not all(isinstance(text, str) for text in files):
         raise TypeError("ranks is no list of texts")
     node = joined(files, 0, Source(subject, "read the results of the burn-in"))
@@ -506,7 +511,7 @@ def _burn_in(raw: bytes, subject: str, plan: Plan) -> Again:
 
 def _side_by_side(raw: bytes) -> Mapping[str, str]:
     """The parts of the nodes in a joined raw output (node_results.side_by_side)."""
-    parts = json.loads(raw)["parts"]
+    parts = _json(raw)["parts"]
     if not isinstance(parts, dict) or not parts or not all(isinstance(text, str) for text in parts.values()):
         raise TypeError("parts is no object of texts")
     return parts
@@ -613,7 +618,7 @@ def _nvlink(raw: bytes, subject: str, plan: Plan) -> Again:
 @functools.lru_cache(maxsize=1)
 def _recording(raw: bytes) -> Recording:
     """A recording of a training; UnreadableAnswer where anything is missing that a run writes."""
-    said = json.loads(raw)
+    said = _json(raw)
     training_of(said, Source("the training", "read its recording"))
     return Recording(**said)
 
@@ -686,13 +691,13 @@ def _kube(part: str, judge: Callable[[Mapping[str, Any], Plan], kube.Judged]) ->
     """One part of what an API server said, judged as its check did."""
 
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        return Again(*judge({part: json.loads(raw)[part]}, plan))
+        return Again(*judge({part: _json(raw)[part]}, plan))
 
     return again
 
 
 def _kube_node(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(*kube.node({"nodes": json.loads(raw)["nodes"]}, plan, subject))
+    return Again(*kube.node({"nodes": _json(raw)["nodes"]}, plan, subject))
 
 
 def _etcd(shape: type[Any], judge: Callable[[Mapping[str, Any]], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:

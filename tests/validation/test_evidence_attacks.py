@@ -13,6 +13,7 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -853,6 +854,91 @@ def test_the_environment_names_no_other_anchor(folder: Folder, tmp_path: Path, m
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
     assert folder.judge(anchor=where) == 1
     assert "the anchor was not there" not in folder.said
+
+
+def test_the_environment_puts_no_other_server_before_an_anchor(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment answered in its place: an older copy of the folder would have had its older anchor there."""
+    with _anchor_server() as where, _anchor_server() as other:
+        assert folder.judge(anchor=where) == 1
+        monkeypatch.delenv("no_proxy", raising=False)
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, other)
+        assert folder.judge(anchor=where) == 1
+        assert "the anchor was not there" not in folder.said
+
+
+@contextlib.contextmanager
+def _raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that reads one request of a connection and answers it by itself."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(65536)
+                    answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/lab"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"nothing of HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Long: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: file:///etc/hostname\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"{" * (2 << 20),
+    ],
+    ids=["nothing", "garbage", "a header without end", "a bad chunk", "a redirect to a file", "too much"],
+)
+def test_a_server_that_keeps_no_anchor_is_an_error(folder: Folder, said: bytes) -> None:
+    with _raw_server(lambda connection: connection.sendall(said)) as where:
+        assert folder.judge(anchor=where) == 2
+    assert "anchor http://127.0.0.1" in folder.said
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_given_up(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anchor, "TIMEOUT_S", 0.5)
+    over = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while not over.wait(0.1):
+            connection.sendall(b" ")
+
+    with _raw_server(drip) as where:
+        assert folder.judge(anchor=where) == 2
+        over.set()
+    assert "no whole answer to GET within 0.5 s" in folder.said
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "http://",
+        "http://me:hunter2@host/x",
+        "http://host:port/x",
+        "http://[::1/x",
+        "https://hunter2@/x",
+        "http://a b/x",
+    ],
+)
+def test_an_address_that_is_none_is_an_error_and_shows_no_password(folder: Folder, where: str) -> None:
+    assert folder.judge(anchor=where) == 2
+    assert "hunter2" not in folder.said
+
+
+def test_what_may_be_a_secret_of_an_address_is_not_shown(folder: Folder) -> None:
+    with _raw_server(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n{}")) as where:
+        assert folder.judge(anchor=f"{where}?token=hunter2") == 2
+    assert where in folder.said
+    assert "hunter2" not in folder.said
 
 
 @pytest.mark.parametrize("name", ["anchor.json", "evidence/anchor.json", "git:evidence", "link/anchor.json"])

@@ -2,10 +2,12 @@
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import json
+import operator
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +309,32 @@ def test_a_value_that_was_edited_is_a_failure(record: MakeRecord, plan: Plan, it
 @pytest.mark.parametrize("item", OF_RECORDS)
 def test_a_raw_output_that_is_none_is_a_failure(record: MakeRecord, plan: Plan, item: str, raw: bytes) -> None:
     assert unlike_raw(plan, record(item, subject_of(item), value=1), raw) is not None
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    ("item", "path"),
+    [
+        ("S170.observed", ("rates", "leaf01:swp1", "errors")),
+        ("S170.observed", ("rates", "leaf01:swp1", "covered_s")),
+        ("S170.observed", ("apart_s",)),
+        ("S057.measured", ("runs", "adaptive", "sent", "ibl002:p8")),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one[-1],
+)
+def test_what_is_no_number_keeps_no_limit(plan: Plan, item: str, path: Sequence[str], number: str) -> None:
+    """A comparison with NaN is false: an error rate of NaN was not above its limit."""
+    said = json.loads(raw_of(item, subject_of(item)))
+    *above, last = path
+    functools.reduce(operator.getitem, above, said)[last] = "NUMBER"
+    raw = json.dumps(said).replace('"NUMBER"', number).encode()
+    assert isinstance(computed(item, subject_of(item), planned_for(plan, item), raw), str)
+
+
+def test_a_raw_output_with_a_key_twice_is_none(plan: Plan) -> None:
+    """Who reads it may see the first one, and the gate judges the last."""
+    raw = raw_of("S170.observed", "spine01").replace(b"{", b'{"rates": {}, ', 1)
+    assert "stands there twice" in str(computed("S170.observed", "spine01", plan, raw))
 
 
 def psus(*healths: str, volts: float) -> bytes:

@@ -4,10 +4,12 @@ The signed head notices a log that was cut. It cannot notice an older copy of th
 gate compares the log with its anchor and then moves the anchor on: a log that does not extend its anchor is broken.
 
     FILE                  a JSON file, on a share or a stick that the evidence host only appends to
-    http:// or https://   GET reads it, PUT writes it; 404 means that there is none yet
+    http:// or https://   GET reads it, PUT writes it; 404 means that there is none yet. A proxy of the environment is used for
+                          https alone: who sets one for http would give another anchor
     git:REPOSITORY        a local repository: one commit per move on refs/bringup/anchors/<site>
 """
 
+import http.client
 import os
 import re
 import subprocess
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.paths import write_file
+from network.drivers.budget import within
 from validation.evidence import strict
 from validation.evidence.store import Contents
 
@@ -90,10 +93,15 @@ class Place(ABC):
         data = self.fetch()
         if data is None:
             return None
-        found = parse(data, self.where)
+        found = parse(data, self.shown)
         if found.site != self.site:
-            raise AnchorError(f"anchor {self.where}: is of the site {found.site!r}, not of {self.site}")
+            raise AnchorError(f"anchor {self.shown}: is of the site {found.site!r}, not of {self.site}")
         return found
+
+    @property
+    def shown(self) -> str:
+        """The place as messages name it."""
+        return self.where
 
     def write(self, contents: Contents) -> None:
         """Move the anchor on to the end of a log that extends it."""
@@ -130,33 +138,42 @@ class _File(Place):
 
 class _Url(Place):
     def fetch(self) -> bytes | None:
-        try:
-            with urllib.request.urlopen(self.where, timeout=TIMEOUT_S) as answer:
-                return bytes(answer.read(strict.MAX_SMALL + 1))
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise AnchorError(f"anchor {self._shown}: GET answers {error.code}") from None
-        except (OSError, ValueError) as error:
-            raise AnchorError(f"anchor {self._shown}: cannot be read: {error}") from None
+        return self._ask(urllib.request.Request(self.where), absent=404)
 
     def store(self, data: bytes) -> None:
-        request = urllib.request.Request(
-            self.where, data=data, method="PUT", headers={"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
-                pass
-        except urllib.error.HTTPError as error:
-            raise AnchorError(f"anchor {self._shown}: PUT answers {error.code}") from None
-        except (OSError, ValueError) as error:
-            raise AnchorError(f"anchor {self._shown}: cannot be written: {error}") from None
+        headers = {"Content-Type": "application/json"}
+        self._ask(urllib.request.Request(self.where, data=data, method="PUT", headers=headers))
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """The address without what may be a secret."""
         parts = urllib.parse.urlsplit(self.where)
-        return f"{parts.scheme}://{parts.hostname}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    def _ask(self, request: urllib.request.Request, absent: int = 0) -> bytes | None:
+        """What the server answers within TIMEOUT_S; None where its status is ``absent``."""
+        method = request.get_method()
+        try:
+            return within(TIMEOUT_S, lambda: _answer(request))
+        except urllib.error.HTTPError as error:
+            if error.code == absent:
+                return None
+            raise AnchorError(f"anchor {self.shown}: {method} answers {error.code}") from None
+        except TimeoutError:
+            raise AnchorError(f"anchor {self.shown}: no whole answer to {method} within {TIMEOUT_S} s") from None
+        except (OSError, ValueError) as error:
+            raise AnchorError(f"anchor {self.shown}: {method} fails: {error}") from None
+        except http.client.HTTPException as error:  # its text is the server's, or has what stands before the host
+            raise AnchorError(
+                f"anchor {self.shown}: {method} gets no answer of HTTP ({type(error).__name__})"
+            ) from None
+
+
+def _answer(request: urllib.request.Request) -> bytes:
+    proxies = {scheme: address for scheme, address in urllib.request.getproxies().items() if scheme == "https"}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+    with opener.open(request, timeout=TIMEOUT_S) as answer:
+        return bytes(answer.read(strict.MAX_SMALL + 1))
 
 
 class _Git(Place):
@@ -207,6 +224,15 @@ def _inside(path: Path, folder: Path) -> bool:
         return False
 
 
+def _has_host(address: str) -> bool:
+    """Whether an address names a host, its port is a number, and nothing else stands before its path."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        return bool(parts.hostname) and "@" not in parts.netloc and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
 _WHO = {"NAME": "bringup gate", "EMAIL": "bringup@localhost"}
 
 
@@ -225,6 +251,8 @@ def place(where: str, site: str, guards: Path | None = None) -> Place:
             raise AnchorError(f"anchor {where}: {site!r} cannot be part of a reference of git")
         return _Git(where, site)
     if where.startswith(("http://", "https://")):
+        if not _has_host(where):
+            raise AnchorError("anchor: an address needs a host, and no name or password before it: nothing sends these")
         return _Url(where, site)
     if "://" in where:
         raise AnchorError(f"anchor {where}: give a file, an http(s) address, or git:REPOSITORY")

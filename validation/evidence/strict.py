@@ -9,6 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -105,6 +106,18 @@ def _whole(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise Refused(f"a number of {len(digits)} digits, at most {MAX_DIGITS} are read")
     return int(digits)
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(found := float(digits)):
+        raise Refused(f"no float holds {digits[:20]}")
+    return found
+
+
+RAW_JSON = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_no_constant
+)
+"""Reads raw outputs, whose layout is free. A comparison with NaN is false, so a limit would never be passed by it."""
 
 
 def fields(data: Any, *names: str) -> Mapping[str, Any]:
