@@ -26,6 +26,7 @@ from capacity.sizes import load_site
 from infra.boot.built import IMAGES
 from infra.env import kubernetes_plugin
 from infra.kube.access import ClusterError, connect, kubeconfig_of, version
+from infra.kube.manifests import ManifestError
 from infra.layers.addresses import management_addresses, node_addresses
 from infra.layers.installed import Installations
 from infra.layers.network import Network
@@ -71,12 +72,12 @@ def program() -> None:
     if "subnet" in layers:
         Subnet(plan, assets, reference, nodes.racks if nodes else {})
     if kubeconfig:
-        from infra.layers.platform import DefinitionError, Platform  # 0.8 s, which no other site pays
+        from infra.layers.platform import Platform  # 0.8 s, which no other site pays
 
         pulumi.log.info(f"platform: provider is {kubernetes_plugin(os.environ)}")
         try:
             Platform(plan, kubeconfig)
-        except DefinitionError as error:
+        except ManifestError as error:
             raise ProgramError(f"platform: {error}") from None
 
     pulumi.export("plan_hash", plan.hash)

@@ -25,6 +25,7 @@ from xdist.scheduler import LoadScopeScheduling
 from infra.lab.up import TOOLS
 from infra.toolchain.avd import AVD
 from infra.toolchain.control_plane import programs
+from infra.toolchain.controllers import controllers
 from tests.loadable import stages_kept
 from tests.plans import plans_kept
 from tests.standing import standing
@@ -66,13 +67,15 @@ def gpu_obstacle() -> str | None:
 
 
 def missing(what: str) -> str | None:
-    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd` or the name of a program; None when it can."""
+    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd`, `kueue` or the name of a program; None when it can."""
     if what == "root":
         return None if os.geteuid() == 0 else "needs root"
     if what == "torch":
         return None if importlib.util.find_spec("torch") else "needs torch: run make setup (extra lab or gpu)"
     if what == "pyavd":
         return None if AVD.exists() else "needs pyavd in .tools/avd: run make setup"
+    if what == "kueue":
+        return None if controllers() else "needs Kueue: run make setup-controllers"
     return None if shutil.which(what, path=SYSTEM_PATH) else f"needs {what}: run make setup"
 
 

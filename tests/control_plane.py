@@ -90,8 +90,11 @@ class Cluster:
         answer = self._known(self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review))
         return bool(answer["status"]["allowed"])
 
-    def play_kubelet(self, namespace: str, broken: Callable[[str], bool]) -> None:
-        """What a kubelet would report of each pod of a namespace: ready, or an image that cannot be pulled. SIMULATED."""
+    def play_kubelet(self, namespace: str, broken: Callable[[str], bool], address: str = "") -> None:
+        """What a kubelet would report of each pod of a namespace: ready, or an image that cannot be pulled. SIMULATED.
+
+        address: the pods' own, for Services.
+        """
         listed = self.get(f"/api/v1/namespaces/{namespace}/pods")
         for pod in (listed or {"items": []})["items"]:
             containers: Sequence[Object] = pod["spec"]["containers"]
@@ -101,7 +104,7 @@ class Cluster:
                 if bad
                 else {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
             )
-            status = {
+            status: Object = {
                 "phase": "Pending" if bad else "Running",
                 "conditions": [{"type": kind, "status": str(not bad)} for kind in ("Ready", "ContainersReady")],
                 "containerStatuses": [
@@ -116,6 +119,8 @@ class Cluster:
                     for one in containers
                 ],
             }
+            if address:
+                status |= {"podIP": address, "podIPs": [{"ip": address}]}
             if pod["metadata"].get("deletionTimestamp"):
                 gone = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
                 self.http.request("DELETE", gone, json={"gracePeriodSeconds": 0})

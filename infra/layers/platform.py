@@ -1,37 +1,24 @@
 """Platform layer: what a Kubernetes cluster is to know of the plan, declared with the types of `pulumi_kubernetes`.
 
-Each object once. Objects of a namespace depend on it, custom resources on their definition. The objects themselves are computed in
-capacity/services/platform; here they only get a type, a provider and an order.
+Each object once: those of Kueue, JobSet and the device plugin (infra/kube/manifests.py), then those of the plan
+(capacity/services/platform). Here they only get a type, a provider and an order: objects of a namespace depend on it, custom
+resources on their definition and on the controllers.
 """
 
-import hashlib
 import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
-import yaml
 
 from capacity.model import Plan
-from capacity.services.platform import PlatformObject, design
+from capacity.services.platform import design
+from capacity.services.platform.objects import MANAGED_BY, OWNER
+from infra.kube.manifests import installed
 
-DEFINITIONS = Path(__file__).parents[2] / "third_party" / "kueue"
-SHA256 = {
-    "clusterqueues": "7e6d060f748b3c669929091a1ead115452f1c848d0753c092aca011d7c3f126d",
-    "cohorts": "646290350f33efccbc9a16e486583814554f64c1d080eaae7b5ba27b324b5ea5",
-    "localqueues": "4024fcc64ca42f46167c0fb1d44e9fa82da431c95f240125ef87bd4419468667",
-    "resourceflavors": "8566ccd95ad63a4de59192bf0ca9afe753e939a4b401deef7d087ed7871a876c",
-    "topologies": "967d6e643c40c9bb7351dde43e81dfe9223d3ef4de99f06123ed735fc6582c5e",
-}
-"""By custom resource of Kueue 0.15.0 (third_party/kueue/README.md)."""
 FORCE = {"pulumi.com/patchForce": "true"}
 """What somebody changed by hand is changed back, as docs/kubernetes.md says; without it the API server reports a conflict."""
-
-
-class DefinitionError(Exception):
-    """A definition of a custom resource is missing or altered."""
 
 
 class Platform(pulumi.ComponentResource):
@@ -39,71 +26,87 @@ class Platform(pulumi.ComponentResource):
 
     def __init__(self, plan: Plan, kubeconfig: str) -> None:
         super().__init__("bringup:layers:Platform", "platform")
-        cluster = k8s.Provider("cluster", kubeconfig=kubeconfig, opts=pulumi.ResourceOptions(parent=self))
+        self._cluster = k8s.Provider("cluster", kubeconfig=kubeconfig, opts=pulumi.ResourceOptions(parent=self))
         self.declared: dict[str, pulumi.Resource] = {}
-        for kind, definition in definitions().items():
-            metadata = {"name": definition["metadata"]["name"], "annotations": definition["metadata"]["annotations"]}
-            self.declared[kind] = k8s.apiextensions.v1.CustomResourceDefinition(
-                f"CustomResourceDefinition/{definition['metadata']['name']}",
-                metadata=owned(metadata),
-                spec=definition["spec"],
-                opts=pulumi.ResourceOptions(parent=self, provider=cluster),
-            )
+        self._needs: dict[str, list[str]] = {}
+        """{kind: keys of what its objects need}: its definition, and the controller whose webhook judges it."""
+        for manifests in installed(plan.site.scheduler.registry).values():
+            self._declare_release(manifests)
         for one in design(plan).objects:
-            needs = [key for key in (one.kind, f"Namespace/{one.namespace}") if key in self.declared]
-            options = pulumi.ResourceOptions(
-                parent=self, provider=cluster, depends_on=[self.declared[key] for key in needs]
-            )
-            self.declared[one.key] = declare(one, options)
+            self._declare(one.key, one.manifest, [])
         self.register_outputs({})
 
+    def _declare_release(self, manifests: Sequence[Mapping[str, Any]]) -> None:
+        """One controller: what runs waits for all else of its release, objects of its kinds wait for what runs."""
+        served, keys = [], [key_of(manifest) for manifest in manifests]
+        for number, manifest in enumerate(manifests):
+            if manifest["kind"] == "CustomResourceDefinition":
+                served.append(manifest["spec"]["names"]["kind"])
+            self._declare(keys[number], manifest, keys[:number] if manifest["kind"] in WORKLOADS else [])
+        self._needs |= dict.fromkeys(served, keys)
 
+    def _declare(self, key: str, manifest: Mapping[str, Any], needs: Sequence[str]) -> None:
+        space = f"Namespace/{manifest['metadata'].get('namespace', '')}"
+        needed = [*needs, *self._needs.get(manifest["kind"], ()), *([space] if space in self.declared else ())]
+        options = pulumi.ResourceOptions(
+            parent=self, provider=self._cluster, depends_on=[self.declared[one] for one in dict.fromkeys(needed)]
+        )
+        self.declared[key] = declare(key, manifest, options)
+
+
+WORKLOADS = ("Deployment", "DaemonSet")
 TYPES: dict[tuple[str, str], Any] = {
+    ("v1", "ConfigMap"): k8s.core.v1.ConfigMap,
     ("v1", "Namespace"): k8s.core.v1.Namespace,
     ("v1", "Node"): k8s.core.v1.NodePatch,
     ("v1", "ResourceQuota"): k8s.core.v1.ResourceQuota,
+    ("v1", "Secret"): k8s.core.v1.Secret,
+    ("v1", "Service"): k8s.core.v1.Service,
+    ("v1", "ServiceAccount"): k8s.core.v1.ServiceAccount,
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): (
+        k8s.admissionregistration.v1.MutatingWebhookConfiguration
+    ),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): (
+        k8s.admissionregistration.v1.ValidatingWebhookConfiguration
+    ),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): k8s.apiextensions.v1.CustomResourceDefinition,
+    ("apps/v1", "DaemonSet"): k8s.apps.v1.DaemonSet,
+    ("apps/v1", "Deployment"): k8s.apps.v1.Deployment,
     ("networking.k8s.io/v1", "NetworkPolicy"): k8s.networking.v1.NetworkPolicy,
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): k8s.rbac.v1.ClusterRole,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): k8s.rbac.v1.ClusterRoleBinding,
+    ("rbac.authorization.k8s.io/v1", "Role"): k8s.rbac.v1.Role,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): k8s.rbac.v1.RoleBinding,
     ("scheduling.k8s.io/v1", "PriorityClass"): k8s.scheduling.v1.PriorityClass,
 }
 
 
-def declare(one: PlatformObject, options: pulumi.ResourceOptions) -> pulumi.Resource:
+def declare(key: str, manifest: Mapping[str, Any], options: pulumi.ResourceOptions) -> pulumi.Resource:
     """The resource of one object, under its key."""
-    metadata = owned(one.manifest["metadata"])
-    kind = TYPES.get((one.api_version, one.kind))
-    if kind is None:
+    metadata, (version, kind) = owned(manifest), (manifest["apiVersion"], manifest["kind"])
+    body = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "metadata")}
+    declared_as = TYPES.get((version, kind))
+    if declared_as is None:
         return k8s.apiextensions.CustomResource(
-            one.key, api_version=one.api_version, kind=one.kind, metadata=metadata, opts=options, **one.body
+            key, api_version=version, kind=kind, metadata=metadata, opts=options, **body
         )
-    return kind(one.key, metadata=metadata, opts=options, **{snake(key): value for key, value in one.body.items()})
+    return declared_as(key, metadata=metadata, opts=options, **{snake(name): value for name, value in body.items()})
 
 
-def owned(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata with the mark of this layer."""
-    labels = metadata.get("labels") or {"app.kubernetes.io/managed-by": "bringup"}
+def key_of(manifest: Mapping[str, Any]) -> str:
+    """The name of an object among all, as PlatformObject.key: `Deployment/kueue-system/kueue-controller-manager`."""
+    metadata = manifest["metadata"]
+    return "/".join(part for part in (manifest["kind"], metadata.get("namespace"), metadata["name"]) if part)
+
+
+def owned(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata with the mark of this layer; a node is the cluster's own."""
+    metadata = manifest["metadata"]
+    mark = {} if manifest["kind"] == "Node" else {MANAGED_BY: OWNER}
+    labels = {**metadata.get("labels", {}), **mark}
     return {**metadata, "labels": labels, "annotations": {**metadata.get("annotations", {}), **FORCE}}
 
 
 def snake(key: str) -> str:
     """`preemptionPolicy` as Python's `preemption_policy`."""
     return re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", key)
-
-
-def definitions(folder: Path = DEFINITIONS) -> dict[str, dict[str, Any]]:
-    """{kind: definition} of Kueue's objects; DefinitionError for a file that is not the pinned one."""
-    found = {}
-    for plural, pinned in SHA256.items():
-        path = folder / f"kueue.x-k8s.io_{plural}.yaml"
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DefinitionError(f"{path}: {error.strerror}. Restore it: git checkout {path.parent}") from None
-        if (seen := hashlib.sha256(content).hexdigest()) != pinned:
-            raise DefinitionError(
-                f"{path}: SHA-256 {seen}, expected {pinned} (Kueue 0.15.0). Restore it: git checkout {path.parent}"
-            )
-        definition = yaml.load(content, yaml.CSafeLoader)
-        found[str(definition["spec"]["names"]["kind"])] = definition
-    return found

@@ -122,6 +122,8 @@ REPOSITORY_URL = (
     r"^(?:https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=/-]*)?|file:///[A-Za-z0-9._~+=/-]+)"
     r"$(?!\n)"
 )
+IMAGE_REGISTRY = r"^[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$(?!\n)"
+"""HOST[:PORT][/PATH] of a name of an image (https://pkg.go.dev/github.com/distribution/reference)."""
 REPOSITORY_NAME = r"^[a-z0-9][a-z0-9-]{0,40}$(?!\n)"
 REPOSITORY_SUITE = r"^(?:[A-Za-z0-9.][A-Za-z0-9._+/-]*|/)$(?!\n)"
 REPOSITORY_COMPONENT = r"^[A-Za-z0-9][A-Za-z0-9._+/-]*$(?!\n)"

@@ -1,9 +1,7 @@
 """The platform layer against Pulumi's mocks: what is declared, in which order, and when it is refused."""
 
 import asyncio
-import shutil
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,23 +71,43 @@ def test_objects_wait_for_their_namespace_and_custom_resources_for_their_definit
         for (_, name), inputs in made.items()
         if name.startswith("CustomResourceDefinition/")
     }
-    assert set(definitions) == {"Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue"}
+    assert set(definitions) >= {"Topology", "ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue", "JobSet"}
     for one in design(plan_of("lab")).objects:
         wanted = [f"Namespace/{one.namespace}"] if one.namespace else []
         wanted += [definitions[one.kind]] if one.kind in definitions else []
         assert set(wanted) <= set(needs[one.key]), one.key
 
 
-def test_an_altered_definition_is_refused_by_name(tmp_path: Path) -> None:
-    shutil.copytree(layer.DEFINITIONS, tmp_path / "kueue")
-    (tmp_path / "kueue" / "kueue.x-k8s.io_cohorts.yaml").write_text("{}\n")
-    with pytest.raises(layer.DefinitionError, match=r"cohorts\.yaml: SHA-256 .* expected 646290.*git checkout"):
-        layer.definitions(tmp_path / "kueue")
+def test_a_controller_starts_when_its_release_is_there_and_its_objects_when_it_has_started(lab: Any) -> None:
+    _, needs = lab
+    runs = "Deployment/kueue-system/kueue-controller-manager"
+    release = {
+        "CustomResourceDefinition/clusterqueues.kueue.x-k8s.io",
+        "ConfigMap/kueue-system/kueue-manager-config",
+        "Secret/kueue-system/kueue-webhook-server-cert",
+        "Service/kueue-system/kueue-webhook-service",
+        "ValidatingWebhookConfiguration/kueue-validating-webhook-configuration",
+        "ClusterRoleBinding/kueue-manager-rolebinding",
+    }
+    assert release <= set(needs[runs])
+    assert not {one for one in needs[runs] if "jobset-system" in one}, "one that does not start keeps no other back"
+    for one in design(plan_of("lab")).objects:
+        assert (runs in needs[one.key]) == one.api_version.startswith("kueue."), one.key
 
 
-def test_a_missing_definition_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(layer.DefinitionError, match=r"yaml: No such file or directory"):
-        layer.definitions(tmp_path)
+def test_no_content_of_a_secret_is_declared(lab: Any) -> None:
+    made, _ = lab
+    secrets = [inputs for (kind, _), inputs in made.items() if kind == "kubernetes:core/v1:Secret"]
+    assert len(secrets) == 2
+    assert all(inputs.keys() == {"apiVersion", "kind", "metadata"} for inputs in secrets)
+
+
+def test_every_object_carries_the_mark_of_the_layer_and_no_node_does(lab: Any) -> None:
+    made, _ = lab
+    for (kind, name), inputs in made.items():
+        if kind.startswith("kubernetes:"):
+            labels = inputs["metadata"]["labels"]
+            assert (labels.get("app.kubernetes.io/managed-by") == "bringup") != name.startswith("Node/"), name
 
 
 def a_site(kind: str = "kubernetes") -> Any:

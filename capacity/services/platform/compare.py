@@ -9,6 +9,9 @@ from typing import Any
 
 IMMUTABLE: dict[str, tuple[tuple[str, ...], ...]] = {
     # Fields that the API server or the CRD's own rules let nobody change; kubernetes.io/docs/reference, Kueue's api/v1beta1.
+    "ClusterRoleBinding": (("roleRef",),),
+    "DaemonSet": (("spec", "selector"),),
+    "Deployment": (("spec", "selector"),),
     "RoleBinding": (("roleRef",),),
     "PriorityClass": (("value",), ("preemptionPolicy",)),
     "Topology": (("spec", "levels"),),

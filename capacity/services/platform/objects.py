@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-OWNER = "bringup"
-"""Value of app.kubernetes.io/managed-by (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/)."""
+MANAGED_BY, OWNER = "app.kubernetes.io/managed-by", "bringup"
+"""Label of what is ours, and its value (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/)."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PlatformObject:
     @property
     def manifest(self) -> dict[str, Any]:
         """The object as kubectl would take it."""
-        owned = {} if self.partial else {"app.kubernetes.io/managed-by": OWNER}
+        owned = {} if self.partial else {MANAGED_BY: OWNER}
         metadata: dict[str, Any] = {"name": self.name, "labels": owned | dict(self.labels)}
         if self.namespace:
             metadata["namespace"] = self.namespace

@@ -21,6 +21,8 @@ POLL_S = 0.2
 PUT_OFF = (429, 503)
 """The API server is busy or not ready yet (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/)."""
 AT_ONCE = 16
+WEBHOOK_DOWN = ("failed calling webhook", "conversion webhook for")
+WEBHOOK_WAY_OUT = "The controller behind it does not answer: see why its pods are not ready (kubectl get pods -A)"
 
 
 class Api:
@@ -130,13 +132,14 @@ class Api:
                     answer = await self._http.request(verb, url, **more)
             except httpx.HTTPError as error:
                 raise ClusterError(no_answer(self._connection, error, CALL_S)) from None
-            if answer.status_code not in PUT_OFF or time.monotonic() > end:
+            if not (answer.status_code in PUT_OFF or _is_webhook_down(answer)) or time.monotonic() > end:
                 break
             await asyncio.sleep(min(_seconds(answer.headers.get("Retry-After")), 5.0))
         if answer.status_code == 404 and verb != "PATCH":
             return None
         if answer.status_code >= 400:
-            raise ClusterError(f"{verb} {url}: {answer.status_code} {_message(answer)}")
+            way_out = f". {WEBHOOK_WAY_OUT}" if _is_webhook_down(answer) else ""
+            raise ClusterError(f"{verb} {url}: {answer.status_code} {_message(answer)}{way_out}")
         found = answer.json()
         return found if isinstance(found, dict) else None
 
@@ -151,6 +154,11 @@ def _named(manifest: Mapping[str, Any]) -> str:
 
 def _seconds(text: str | None) -> float:
     return float(text) if text is not None and text.isdigit() else 1.0
+
+
+def _is_webhook_down(answer: httpx.Response) -> bool:
+    """Whether the API server refuses an object since a webhook did not answer (k8s.io/apiserver, pkg/admission/plugin/webhook)."""
+    return answer.status_code == 500 and any(words in _message(answer) for words in WEBHOOK_DOWN)
 
 
 def _message(answer: httpx.Response) -> str:

@@ -13,6 +13,7 @@ from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
 from inventory.site.sections.networks import Inband
 from inventory.site.values import (
+    IMAGE_REGISTRY,
     REPOSITORY_COMPONENT,
     REPOSITORY_NAME,
     REPOSITORY_SUITE,
@@ -117,6 +118,11 @@ class Scheduler(Section):
         default=(), description="Who may submit; whoever is in none of them may not."
     )
     tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
+    registry: Annotated[str, Field(pattern=IMAGE_REGISTRY)] | None = Field(
+        default=None,
+        description="Registry that has the images of Kueue, JobSet and NVIDIA's device plugin, each under its own path, such as "
+        "registry.example.org/hall; without it registry.k8s.io and nvcr.io. For kind kubernetes.",
+    )
 
     @property
     def not_built(self) -> str:
@@ -164,6 +170,13 @@ def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> 
             if value is not None:
                 path: Path = ("scheduler", "tier_limits", tier, key)
                 yield Problem(path, not_built, str(value), "limits per account (max_gpus) alone", f"delete {key}")
+
+
+@rule("scheduler")
+def a_registry_is_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    if scheduler.registry is not None and scheduler.kind != "kubernetes":
+        what = "an option of Kubernetes"
+        yield Problem(("scheduler", "registry"), what, scheduler.registry, "no such key", "delete registry")
 
 
 @rule("tiers")

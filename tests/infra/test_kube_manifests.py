@@ -1,0 +1,150 @@
+"""Kueue, JobSet and the device plugin as a site has them: what is changed of the published manifests, and what is refused."""
+
+import dataclasses
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from capacity.services.platform.topology import GPU
+from infra.kube import manifests
+from infra.kube.manifests import DEVICE_PLUGIN, JOBSET, KUEUE, SOURCES, ManifestError, installed, pinned
+from infra.toolchain import controllers
+from inventory.paths import repo_root
+
+WORKLOADS = {
+    "jobset": ("Deployment", "jobset-controller-manager"),
+    "kueue": ("Deployment", "kueue-controller-manager"),
+    "k8s-device-plugin": ("DaemonSet", "nvidia-device-plugin-daemonset"),
+}
+
+
+def workload(name: str, registry: str | None = None) -> dict[str, Any]:
+    """The one workload of a release."""
+    (found,) = [one for one in installed(registry)[name] if one["kind"] in ("Deployment", "DaemonSet")]
+    assert (found["kind"], found["metadata"]["name"]) == WORKLOADS[name]
+    return found
+
+
+def containers(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    template: dict[str, Any] = found["spec"]["template"]["spec"]
+    return list(template["containers"])
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda one: one.name)
+def test_an_altered_manifest_is_refused_by_name(source: manifests.Source, tmp_path: Path) -> None:
+    copy = tmp_path / source.file
+    copy.parent.mkdir()
+    shutil.copy(repo_root() / "third_party" / source.file, copy)
+    assert pinned(source, tmp_path)
+    with copy.open("a") as file:
+        file.write("# altered\n")
+    with pytest.raises(ManifestError, match=rf"{copy}: SHA-256 .* expected {source.sha256} .*git checkout"):
+        pinned(source, tmp_path)
+    copy.unlink()
+    with pytest.raises(ManifestError, match=rf"{copy}: No such file or directory\. Restore it: git checkout"):
+        pinned(source, tmp_path)
+
+
+@pytest.mark.parametrize("source", [KUEUE, JOBSET], ids=lambda one: one.name)
+def test_manifests_and_programs_are_of_one_version(source: manifests.Source) -> None:
+    (program,) = [one for one in controllers.PROGRAMS if one.name == source.name]
+    assert program.version == source.version
+    assert source.image.endswith(f":{source.version}")
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [
+        ("jobset", "registry.k8s.io/jobset/jobset:v0.11.0"),
+        ("kueue", "registry.k8s.io/kueue/kueue:v0.15.0"),
+        ("k8s-device-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"),
+    ],
+)
+def test_images_are_those_that_the_projects_publish_or_the_sites_own(name: str, image: str) -> None:
+    assert [one["image"] for one in containers(workload(name))] == [image]
+    own = f"registry.example:5000/hall/{image.partition('/')[2]}"
+    assert [one["image"] for one in containers(workload(name, "registry.example:5000/hall"))] == [own]
+
+
+@pytest.mark.parametrize("name", [one.name for one in SOURCES])
+def test_what_others_need_comes_first_and_what_runs_comes_last(name: str) -> None:
+    kinds = [one["kind"] for one in installed()[name]]
+    first = [kind for kind in kinds if kind in ("CustomResourceDefinition", "Namespace")]
+    assert kinds[: len(first)] == sorted(first)
+    assert kinds[-1] == WORKLOADS[name][0]
+    assert "APIService" not in kinds
+
+
+def test_kueue_manages_jobs_and_jobsets_and_is_asked_about_nothing_else() -> None:
+    """One that is down would refuse the pods of everybody."""
+    objects = installed()["kueue"]
+    asked = {
+        resource
+        for one in objects
+        for hook in one.get("webhooks", ())
+        for rule in hook["rules"]
+        for resource in rule["resources"]
+    }
+    assert asked >= {"jobs", "jobsets", "clusterqueues", "workloads"}
+    assert not asked & {"pods", "deployments", "statefulsets"}
+    (settings,) = [one["data"][manifests.CONFIGURATION] for one in objects if one["kind"] == "ConfigMap"]
+    settings = yaml.safe_load(settings)
+    assert settings["integrations"] == {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]}
+    assert settings["leaderElection"]["leaderElect"] is True, "all other keys are those of the release"
+
+
+def test_another_configuration_starts_the_controller_anew() -> None:
+    def mark(source: manifests.Source) -> str:
+        (found,) = [one for one in manifests.adapted(source, pinned(source)) if one["kind"] == "Deployment"]
+        annotations: dict[str, str] = found["spec"]["template"]["metadata"]["annotations"]
+        return annotations["bringup.local/configuration"]
+
+    assert mark(KUEUE) == mark(KUEUE)
+    assert mark(KUEUE) != mark(dataclasses.replace(KUEUE, settings={}))
+
+
+@pytest.mark.parametrize("name", ["kueue", "jobset"])
+def test_no_job_takes_a_controllers_place(name: str) -> None:
+    pod = workload(name)["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert {one["key"] for one in pod["tolerations"]} == {"node-role.kubernetes.io/control-plane"}
+    assert "requiredDuringSchedulingIgnoredDuringExecution" not in pod["affinity"]["nodeAffinity"]
+
+
+def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
+    assert manifests.GPU_LABEL == GPU
+    found = workload("k8s-device-plugin")
+    pod = found["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": GPU, "operator": "Exists"}]}
+    (container,) = containers(found)
+    mounts = {one["name"]: one for one in container["volumeMounts"]}
+    assert mounts["driver-root"] == {"name": "driver-root", "mountPath": "/driver-root", "readOnly": True}
+    assert {one["name"] for one in pod["volumes"]} == mounts.keys()
+
+
+def test_secrets_are_empty_and_their_controllers_may_fill_them() -> None:
+    for name in ("kueue", "jobset"):
+        objects = installed()[name]
+        (secret,) = [one for one in objects if one["kind"] == "Secret"]
+        assert secret.keys() == {"apiVersion", "kind", "metadata"}
+        rights = [
+            verb
+            for one in objects
+            if one["kind"] == "Role"
+            for rule in one["rules"]
+            if "secrets" in rule["resources"]
+            for verb in rule["verbs"]
+        ]
+        assert "update" in rights
+
+
+def test_what_is_adapted_leaves_the_published_file_as_it_was() -> None:
+    before = hashlib.sha256(repr(pinned(DEVICE_PLUGIN)).encode()).hexdigest()
+    installed("registry.example")
+    assert hashlib.sha256(repr(pinned(DEVICE_PLUGIN)).encode()).hexdigest() == before
