@@ -7,6 +7,7 @@ In: the build of infra.toolchain.control_plane, the host's apt and compiler. Out
 not pay for it), image archives without a registry, and systemd-nspawn's options of a node that runs a kubelet.
 
 The images are `lab/pause`, which holds a pod's namespaces, and `lab/busybox`, Debian's busybox as shell and HTTP server of tests.
+infra/setup/controllers.py adds those of the controllers.
 """
 
 import fcntl
@@ -154,7 +155,14 @@ def build_images(folder: Path) -> None:
         (folder / "busybox.tar").write_bytes(archive(BUSYBOX, {"bin/busybox": busybox}, links, ["/bin/sh"]))
 
 
-def archive(name: str, files: Mapping[str, Path], links: Mapping[str, str], entrypoint: Sequence[str]) -> bytes:
+def archive(
+    name: str,
+    files: Mapping[str, Path],
+    links: Mapping[str, str],
+    entrypoint: Sequence[str],
+    user: str = "",
+    env: Sequence[str] = (),
+) -> bytes:
     """An image of one layer as an archive in OCI's layout, as `ctr images import` takes it: the same bytes for the same files.
 
     Source: opencontainers/image-spec v1.1, image-layout.md, manifest.md, config.md.
@@ -179,7 +187,7 @@ def archive(name: str, files: Mapping[str, Path], links: Mapping[str, str], entr
     config = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/bin"]},
+        "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/bin", *env], **({"User": user} if user else {})},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]},
     }
     out = io.BytesIO()

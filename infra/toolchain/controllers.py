@@ -1,11 +1,12 @@
-"""Controllers beside Kubernetes' own: Kueue, JobSet, and kwok's simulated nodes, built from Go modules into the cache.
+"""Controllers beside Kubernetes' own: Kueue, JobSet, kwok's simulated nodes, NVIDIA's device plugin, built from Go modules.
 
     python -m infra.toolchain.controllers            build what is missing, after saying how long it takes
     python -m infra.toolchain.controllers --check    change nothing; exit status 0 when all are there, 1 when one is not
 
-In: $GOPROXY; kubectl of infra.toolchain.control_plane, which renders the manifests. Out: a folder in the cache with `bin/NAME` and
-`manifests/NAME.yaml`. A module is pinned here by version and hash, and all that it requires by its own go.sum. So its manifests are
-pinned as well: they are files of the module, and kubectl is of one version.
+In: $GOPROXY; kubectl of infra.toolchain.control_plane, which renders the manifests; a C compiler for the device plugin, which
+loads NVIDIA's library. Out: two folders in the cache, with `bin/NAME` and `manifests/NAME.yaml`: the controllers, and the device
+plugin, which the lab's nodes alone need. A module is pinned here by version and hash, and all that it requires by its own go.sum.
+So its manifests are pinned as well: they are files of the module, and kubectl is of one version.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from infra.toolchain.paths import ToolchainError, cache_dir
 from infra.toolchain.pulumi_cli import Progress, build_counting, locked, run
 
 CPU_MINUTES = 12
-"""Measured by hand, module by module: kueue 371, jobset 179, kwok 130 s from empty caches. This program was not timed whole."""
+"""Measured by hand, module by module: kueue 371, jobset 179, kwok 130, device plugin 39 s. This program was not timed whole."""
 DISK_GB = 4
 """Measured: modules and compiled packages while it builds; 0.2 GB stay."""
 MEMORY_GB = 2
@@ -83,10 +84,21 @@ PROGRAMS = (
 """Hashes: Sum of `go mod download -json`, which asks the public checksum database (https://sum.golang.org/lookup/MODULE@VERSION)."""
 
 
-def folder() -> Path:
+DEVICE_PLUGIN = Program(
+    "nvidia-device-plugin",
+    "github.com/NVIDIA/k8s-device-plugin",
+    "v0.18.0",
+    "h1:zTAcR+pU90bEFwLD6WVFn2F77h8bDzqpIuqn+O2Sl/s=",
+    "./cmd/nvidia-device-plugin",
+    (),
+)
+"""Its manifest is a file of the module that needs no rendering (third_party/k8s-device-plugin)."""
+
+
+def folder(name: str = "controllers", programs: Sequence[Program] = PROGRAMS) -> Path:
     """Where the build of today's pins is, or will be."""
-    digest = hashlib.sha256(repr(PROGRAMS).encode()).hexdigest()
-    return cache_dir() / f"controllers-{platform.machine()}-{digest[:12]}"
+    digest = hashlib.sha256(repr(tuple(programs)).encode()).hexdigest()
+    return cache_dir() / f"{name}-{platform.machine()}-{digest[:12]}"
 
 
 def controllers() -> Path | None:
@@ -94,9 +106,15 @@ def controllers() -> Path | None:
     return folder() if folder().is_dir() else None
 
 
+def device_plugin() -> Path | None:
+    """The device plugin's program, which the lab's nodes run; None before `make setup-controllers`."""
+    found = folder(DEVICE_PLUGIN.name, [DEVICE_PLUGIN])
+    return found / "bin" / DEVICE_PLUGIN.name if found.is_dir() else None
+
+
 def announcement() -> str:
     """What a build costs, for the person who starts it."""
-    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in PROGRAMS)
+    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in (*PROGRAMS, DEVICE_PLUGIN))
     return (
         f"{names} will be built from Go modules into {folder()}: about {CPU_MINUTES} minutes of processor time and the download of "
         f"0.4 GB, {DISK_GB} GB of disk while they build and 0.2 GB afterwards, {MEMORY_GB} GB of memory. A run that was stopped "
@@ -105,15 +123,18 @@ def announcement() -> str:
 
 
 def ensure(progress: Progress) -> Path:
-    """Build unless all are there; the folder with `bin` and `manifests`."""
+    """Build what is not there; the folder with `bin` and `manifests`."""
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / "controllers.lock"):
-        return controllers() or build(folder(), progress)
+        made = controllers() or build(folder(), PROGRAMS, progress)
+        if device_plugin() is None:
+            build(folder(DEVICE_PLUGIN.name, [DEVICE_PLUGIN]), [DEVICE_PLUGIN], progress, cgo=True)
+        return made
 
 
-def build(target: Path, progress: Progress) -> Path:
-    """Build all into `target`. The caches of modules and packages stay after a failure, and go after a success."""
+def build(target: Path, programs: Sequence[Program], progress: Progress, cgo: bool = False) -> Path:
+    """Build programs into `target`. The caches of modules and packages stay after a failure, and go after a success."""
     kubernetes = control_plane.programs()
     if kubernetes is None:
         raise ToolchainError("kubectl of Kubernetes' build writes the manifests: run make setup-platform first")
@@ -122,15 +143,16 @@ def build(target: Path, progress: Progress) -> Path:
     room_for(work, DISK_GB)
     progress(f"getting Go {GO_VERSION}", 0.0)
     go = str(ensure_go(cache, GO_VERSION))
-    env = build_environment(work)
+    env = build_environment(work) | {"CGO_ENABLED": str(int(cgo))}
     with tempfile.TemporaryDirectory(dir=cache, prefix="controllers-") as scratch:
         made = Path(scratch) / "made"
         for part in ("bin", "manifests"):
             (made / part).mkdir(parents=True)
-        for one in PROGRAMS:
+        for one in programs:
             progress(f"downloading {one.pinned}", 0.0)
             source = download(one, go, env, cache)
-            (made / "manifests" / f"{one.name}.yaml").write_text(render(one, source, kubernetes))
+            if one.manifests:
+                (made / "manifests" / f"{one.name}.yaml").write_text(render(one, source, kubernetes))
             total = len(
                 run([go, "list", "-deps", one.package], cwd=source, env=env, limit_s=BUILD_LIMIT_S).splitlines()
             )
@@ -162,9 +184,9 @@ def render(one: Program, source: Path, kubernetes: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    if controllers() is not None:
+    if controllers() is not None and device_plugin() is not None:
         if "--check" not in argv:
-            print(f"Kueue, JobSet and kwok are in {folder()}.")
+            print(f"Kueue, JobSet, kwok and NVIDIA's device plugin are in {cache_dir()}.")
         return 0
     if "--check" in argv:
         return 1

@@ -1,4 +1,4 @@
-"""The build of Kueue, JobSet and kwok from their modules, with a Go compiler and a kubectl of the test's own."""
+"""The build of Kueue, JobSet, kwok and the device plugin from their modules, with a Go compiler and a kubectl of the test's own."""
 
 import re
 from collections import namedtuple
@@ -9,6 +9,7 @@ import pytest
 from infra.toolchain import control_plane, controllers
 from infra.toolchain.paths import ToolchainError
 
+ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN)
 GO = """#!/bin/sh
 case "$1" in
 mod)
@@ -21,7 +22,7 @@ echo one >&2
 mkdir -p "$GOCACHE" && touch "$GOCACHE/one"
 {fails}
 while [ "$1" != -o ]; do shift; done
-echo built > "$2"; chmod 755 "$2"
+echo "built with cgo $CGO_ENABLED" > "$2"; chmod 755 "$2"
 """
 KUBECTL = '#!/bin/sh\nprintf "kind: Of\\nname: %s\\n" "${2##*/}"\n'
 
@@ -37,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str = "", altered: str = "") -> None:
-    sums = " ".join(f"{one.pinned}) sum={one.hash};;" for one in controllers.PROGRAMS)
+    sums = " ".join(f"{one.pinned}) sum={one.hash};;" for one in ALL)
     go = tmp_path / "go"
     go.write_text(GO.format(sums=sums, fails=fails, altered=altered))
     go.chmod(0o755)
@@ -48,7 +49,7 @@ def quiet(what: str, share: float) -> None: ...
 
 
 def test_every_module_is_pinned_by_an_exact_version_and_a_hash() -> None:
-    for one in controllers.PROGRAMS:
+    for one in ALL:
         assert re.fullmatch(r"v\d+\.\d+\.\d+", one.version), one.name
         assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", one.hash), one.name
 
@@ -57,8 +58,13 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert controllers.controllers() is None
+    assert controllers.device_plugin() is None
     made = controllers.ensure(quiet)
     assert controllers.controllers() == made
+    assert (made / "bin" / "kueue").read_text() == "built with cgo 0\n"
+    plugin = controllers.device_plugin()
+    assert plugin is not None
+    assert plugin.read_text() == "built with cgo 1\n", "it loads NVIDIA's library, which is C"
     names = {one.name for one in controllers.PROGRAMS}
     assert {one.name for one in (made / "bin").iterdir()} == names
     assert {one.stem for one in (made / "manifests").iterdir()} == names
@@ -111,5 +117,5 @@ def test_time_disk_and_memory_are_said_first(cache: Path, capsys: pytest.Capture
     assert controllers.main([]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert re.search(r"minutes of processor time.*GB of disk.*GB of memory", first)
-    assert all(one.name in first for one in controllers.PROGRAMS)
+    assert all(one.name in first for one in ALL)
     assert controllers.main(["--check"]) == 0

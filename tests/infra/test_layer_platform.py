@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 

@@ -235,6 +235,14 @@ NUMBER(nvmlDeviceGetArchitecture, nvmlDeviceArchitecture_t, "architecture")
 PAIR(nvmlDeviceGetCudaComputeCapability, int, "cuda_capability.major", "cuda_capability.minor")
 R nvmlDeviceGetIndex(nvmlDevice_t d, u32 *out) { NEED(out); ENTER(d); *out = d->index; return NVML_SUCCESS; }
 
+/* As on an HGX baseboard: four GPUs below each of two CPU sockets. NVIDIA's device plugin asks it to choose GPUs for a pod. */
+R nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t d, nvmlDevice_t e, nvmlGpuTopologyLevel_t *out)
+{
+    NEED(e); NEED(out); ENTER(d);
+    *out = d->index == e->index ? NVML_TOPOLOGY_INTERNAL : d->index / 4 == e->index / 4 ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
+    return NVML_SUCCESS;
+}
+
 static R fill_pci(const char *bdf, u64 id, u64 subsystem, nvmlPciInfo_t *p)
 {
     memset(p, 0, sizeof *p);
