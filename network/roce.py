@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import pandas as pd
+
 from inventory.catalog import Catalog
 from inventory.site import Site
 from network import nos, render, separation
 from network.nos.cumulus import startup
 from network.nos.eos import startup_config
-from network.nos.model import Management, Model, Port, SwitchConfig
+from network.nos.model import Ipv6, Management, Model, Port, SwitchConfig
 from network.nos.sonic import config_db
-from network.wiring import lossless, rails
+from network.wiring import ipv6, lossless, rails
 
 CABLE_STEP_M = 5
 """Cable lengths are rounded up to this, so that a switch has few PFC profiles."""
@@ -136,8 +138,10 @@ def rendering(plan: Plan, public_key: str = "") -> Rendering:
     configs = structured_configs(plan, public_key)
     system = SYSTEMS[site.fabric.nos]
     files = {f"{name}{system.suffix}": system.render(configs[name]) for name in names if name in configs}
-    routes = rails.host_routes(site, plan.catalog, plan.addresses, plan.devices)
-    files["host_routes.csv"] = routes.to_csv(index=False, lineterminator="\n")
+    routes = [one.host_routes(site, plan.catalog, plan.addresses, plan.devices) for one in (rails, ipv6)]
+    files["host_routes.csv"] = pd.concat([one for one in routes if len(one)] or routes[:1]).to_csv(
+        index=False, lineterminator="\n"
+    )
     if site.credentials_given is not None:
         files["secrets.sh"] = secrets(site, site.fabric.nos)
     return Rendering(files, tuple(_not_covered(plan, names, configs, public_key)))
@@ -160,7 +164,9 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
         network: dict(zip(zip(rows["device"], rows["interface"], strict=True), rows["address"], strict=True))
         for network, rows in plan.addresses.groupby("network", sort=False)
     }
-    ports = _ports(plan, names, by_network.get(rails.RAIL, {}))
+    second = ipv6.addresses(site, plan.catalog, plan.addresses)
+    beside = dict(zip(zip(second["device"], second["interface"], strict=True), second["address"], strict=True))
+    ports = _ports(plan, names, by_network.get(rails.RAIL, {}), beside)
     limit = site.limits.get("bfd_detect_s")
     parents = breakouts(plan.catalog.device(site.fabric.switch_model).data_port_names())
     managed_by = {device: (port, address) for (device, port), address in by_network.get("oob", {}).items()}
@@ -188,8 +194,18 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
             permits=separation.permits(site, "compute"),
             drained=name in site.fabric.maintenance,
+            ipv6=_ipv6(site, beside.get((name, "lo")), int(unit), int(rail) if role == "leaf" else -1),
         )
     return made
+
+
+def _ipv6(site: Site, loopback: str | None, unit: int, rail: int) -> Ipv6 | None:
+    """The IPv6 part of a switch; `rail` -1 for one without a prefix of its own."""
+    split = rails.rails_of_ipv6(site)
+    if loopback is None or split is None:
+        return None
+    aggregate = str(split.leaf(unit, rail)) if rail >= 0 else ""
+    return Ipv6(loopback, str(site.addressing.compute_loopbacks_ipv6), str(split.prefix), aggregate)
 
 
 def models(plan: Plan) -> dict[str, Model]:
@@ -254,8 +270,10 @@ def management(site: Site, port: str, address: str, public_key: str) -> Manageme
     )
 
 
-def _ports(plan: Plan, names: list[str], addresses: Mapping[tuple[str, str], str]) -> dict[str, list[Port]]:
-    """Cabled ports of each switch, in the order of its ports. A server's port is one with an address."""
+def _ports(
+    plan: Plan, names: list[str], addresses: Mapping[tuple[str, str], str], beside: Mapping[tuple[str, str], str]
+) -> dict[str, list[Port]]:
+    """Cabled ports of each switch, in the order of its ports. A server's port is one with an address; `beside`: those of IPv6."""
     position = {p: i for i, p in enumerate(plan.catalog.device(plan.site.fabric.switch_model).data_port_names())}
     compute = plan.cables[plan.cables["fabric"] == "compute"]
     made: dict[str, list[Port]] = {name: [] for name in names}
@@ -268,7 +286,8 @@ def _ports(plan: Plan, names: list[str], addresses: Mapping[tuple[str, str], str
             if stage == "node-leaf" and address is None:
                 continue
             steps = max(1, -(-float(length) // CABLE_STEP_M))
-            made[device].append(Port(port, other, other_port, address, int(steps) * CABLE_STEP_M))
+            cable_m = int(steps) * CABLE_STEP_M
+            made[device].append(Port(port, other, other_port, address, cable_m, beside.get((device, port))))
     for ports in made.values():
         ports.sort(key=lambda one: position[one.name])
     return made

@@ -9,10 +9,12 @@ a server.
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from inventory.site import Site
 from network.lossless import Intent
 from network.roce import Plan, missing_keys
-from network.wiring import lossless, rails
+from network.wiring import ipv6, lossless, rails
 
 HOST_MTU = 9000
 """Of an interface that carries RDMA messages of 4096 bytes, B (planning figure RC-054: hosts 9000, switches 9216)."""
@@ -37,24 +39,37 @@ def wanted(plan: Plan) -> dict[str, dict[str, Any]]:
                   priority by DSCP, PFC by priority, queue by priority, share in percent and way of service by queue
     """
     site, intent = plan.site, lossless.intent(plan.site)
-    split = rails.rails_of(site, plan.catalog)
-    if intent is None or split is None or missing_keys(site):
+    if intent is None or rails.rails_of(site, plan.catalog) is None or missing_keys(site):
         return {}
     common = class_settings(intent)
     found: dict[str, dict[str, Any]] = {}
-    routes = rails.host_routes(site, plan.catalog, plan.addresses, plan.devices)
-    own = routes[routes["table"] != "main"].astype(str)
-    for device, interface, source, destination, gateway, table in own.itertuples(index=False, name=None):
-        hop, rail = {"gateway": gateway, "source": source}, int(table) - rails.FIRST_TABLE
-        settings = {
-            "addresses": [f"{source}/31"],
-            "route_rail": {"prefix": str(split.rail(rail)), "table": "main", **hop},
-            "route_fabric": {"prefix": destination, "table": table, **hop},
-            "rule": {"source": source, "table": table},
-            **common,
-        }
+    routes = _routes(rails.host_routes(site, plan.catalog, plan.addresses, plan.devices), "", 31)
+    second = _routes(ipv6.host_routes(site, plan.catalog, plan.addresses, plan.devices), "_ipv6", 127)
+    for (device, interface), (rail, own) in routes.items():
+        settings = {**own, **common}
+        if (device, interface) in second:
+            settings |= {**second[device, interface][1], "accept_ra_ipv6": "0"}
         one = {"name": interface, "rail": rail, "settings": settings}
         found.setdefault(device, {"rails": []})["rails"].append(one)
+    return found
+
+
+def _routes(routes: pd.DataFrame, suffix: str, length: int) -> dict[tuple[str, str], tuple[int, dict[str, Any]]]:
+    """{(server, interface): (rail, settings of its address, routes and rule)} of one family, from its table of routes."""
+    found: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+    main = routes[routes["table"] == "main"]
+    of_rail = dict(zip(zip(main["device"], main["interface"], strict=True), main["destination"], strict=True))
+    own = routes[routes["table"] != "main"].astype(str)
+    for device, interface, source, destination, gateway, table in own.itertuples(index=False, name=None):
+        hop = {"gateway": gateway, "source": source}
+        settings = {
+            "addresses": [f"{source}/{length}"],
+            "route_rail": {"prefix": str(of_rail[device, interface]), "table": "main", **hop},
+            "route_fabric": {"prefix": destination, "table": table, **hop},
+            "rule": {"source": source, "table": table},
+        }
+        named = {f"{name}{suffix}": value for name, value in settings.items()}
+        found[device, interface] = (int(table) - rails.FIRST_TABLE, named)
     return found
 
 

@@ -8,7 +8,7 @@ separation.yaml says what is allowed. Prefixes come from section `addressing`; a
 
 import ipaddress
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,13 +24,23 @@ NAME = "SEPARATION"
 """Name of the filter on switches where it has one."""
 
 
+NEIGHBOURS = (("::/0", "ff02::/16"), ("::/0", "fe80::/10"))
+"""(source, destination) of ICMPv6 that never leaves a link: neighbour discovery and multicast listeners (RFC 4890, 4.4.1)."""
+LINK_LOCAL = "fe80::/10"
+
+
 class Rule(NamedTuple):
-    """Packets that pass. protocol: any, icmp, tcp or udp; port: destination port, None for all."""
+    """Packets that pass. protocol: any, icmp (of the version of the prefixes), tcp or udp; port: destination port, None for all."""
 
     source: str
     destination: str
     protocol: str
     port: int | None
+
+    @property
+    def version(self) -> int:
+        """Of IP."""
+        return 6 if ":" in self.source else 4
 
 
 @cache
@@ -49,14 +59,23 @@ def networks(site: Site) -> dict[str, tuple[str, ...]]:
 
 
 def permits(site: Site, network: str) -> tuple[Rule, ...]:
-    """What a switch at the edge of a network lets through, in the order of separation.yaml."""
+    """What a switch at the edge of a network lets through, in the order of separation.yaml; with IPv6 neighbour discovery too."""
     prefixes = networks(site)
-    return tuple(
+    found = tuple(
         Rule(source, destination, flow["protocol"], flow.get("port"))
         for flow in _data()["allowed"]
         if flow["from"] == network and flow["to"] in prefixes
         for source, destination in itertools.product(prefixes[network], prefixes[flow["to"]])
+        if (":" in source) == (":" in destination)
     )
+    return found + neighbour_discovery(prefixes.get(network, ()))
+
+
+def neighbour_discovery(prefixes: Iterable[str]) -> tuple[Rule, ...]:
+    """What IPv6 needs on the links of a network with these prefixes: solicitations to a group, answers to any address there."""
+    own = [prefix for prefix in prefixes if ":" in prefix]
+    pairs = [*NEIGHBOURS, *((LINK_LOCAL, prefix) for prefix in own)] if own else []
+    return tuple(Rule(source, destination, "icmp", None) for source, destination in pairs)
 
 
 def allows(site: Site, source: str, destination: str, protocol: str, port: int) -> bool:
@@ -88,12 +107,12 @@ def matrix(site: Site) -> pd.DataFrame:
 
 def outside(site: Site, addresses: pd.DataFrame) -> list[str]:
     """Planned addresses, with device and port, that lie in no network or in two."""
-    known = [ipaddress.IPv4Network(prefix) for prefixes in networks(site).values() for prefix in prefixes]
-    bounds = [(int(one.network_address), int(one.broadcast_address)) for one in known]
+    known = [ipaddress.ip_network(prefix) for prefixes in networks(site).values() for prefix in prefixes]
+    bounds = [(one.version, int(one.network_address), int(one.broadcast_address)) for one in known]
     found = []
     for device, port, address in addresses[["device", "interface", "address"]].itertuples(index=False, name=None):
-        number = int(ipaddress.IPv4Address(address.partition("/")[0]))
-        if sum(first <= number <= last for first, last in bounds) != 1:
+        ip = ipaddress.ip_address(address.partition("/")[0])
+        if sum(version == ip.version and first <= int(ip) <= last for version, first, last in bounds) != 1:
             found.append(f"{device} {port} {address}")
     return found
 

@@ -15,6 +15,7 @@ LOSSLESS = ("dcbx", "global_pause", "pfc", "queues", "roce_np", "roce_rp")
 """Settings that keep the class without loss: S055."""
 MARKED = (
     *("mtu", "up", "addresses", "route_rail", "route_fabric", "rule", "dscp_priority"),
+    *("addresses_ipv6", "route_rail_ipv6", "route_fabric_ipv6", "rule_ipv6"),
     *("default_roce_mode", "default_roce_tos", "traffic_class", "cnp_dscp"),
 )
 """Settings that bring RoCE version 2 with its marks onto its rail: S056."""

@@ -41,7 +41,8 @@ class Difference(NamedTuple):
 @dataclass(frozen=True)
 class End:
     """What one end says. ``priority_of`` {DSCP: priority}, all but 0; ``sends`` and ``notifies`` DSCP of a server's packets;
-    ``ecn`` whether a switch marks, or a server reacts; ``address`` with its length. NOT_SAID: the driver does not show it."""
+    ``ecn`` whether a switch marks, or a server reacts; ``address`` with its length, ``address_ipv6`` '' where it has none.
+    NOT_SAID: the driver does not show it."""
 
     pfc: frozenset[int]
     priority_of: Mapping[int, int]
@@ -51,6 +52,8 @@ class End:
     gateway: str = ""
     sends: object = NOT_SAID
     notifies: object = NOT_SAID
+    address_ipv6: str = ""
+    gateway_ipv6: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,14 +126,22 @@ def _of_switches(running: Mapping[str, Model]) -> dict[str, End]:
     """Ends of switches. A switch without ECN is left to its own check: the plan has no thresholds where the buffer is too small."""
     found = {}
     for name, model in running.items():
-        address = {port: text for port, text in model.addresses if _is_interface(text)}
+        address: dict[int, dict[str, str]] = {4: {}, 6: {}}
+        for port, text in model.addresses:
+            if version := _version(text):
+                address[version][port] = text
         marks = NOT_SAID if model.ecn is None else True
         pfc: dict[str, set[int]] = {}
         for port, priority, _ in model.lossless:
             pfc.setdefault(port, set()).add(priority)
         for port, mtu in model.mtu:
             found[f"{name}:{port}"] = End(
-                frozenset(pfc.get(port, ())), dict(model.priorities), mtu, marks, address.get(port, "")
+                frozenset(pfc.get(port, ())),
+                dict(model.priorities),
+                mtu,
+                marks,
+                address[4].get(port, ""),
+                address_ipv6=address[6].get(port, ""),
             )
     return found
 
@@ -151,12 +162,12 @@ UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Overf
 """What reading a server's JSON values may end in: other types, missing keys, numbers beyond any size, nesting without end."""
 
 
-def _is_interface(text: str) -> bool:
+def _version(text: str) -> int:
+    """Of the IP address with its length; 0 for another text."""
     try:
-        ipaddress.ip_interface(text)
+        return ipaddress.ip_interface(text).version
     except ValueError:
-        return False
-    return True
+        return 0
 
 
 def _server_end(said: Mapping[str, Any]) -> End:
@@ -174,6 +185,16 @@ def _server_end(said: Mapping[str, Any]) -> End:
         str(ipaddress.ip_address(said["route_rail"]["gateway"])),
         NOT_SAID if tos is None else int(tos) >> 2,
         NOT_SAID if cnp is None else int(cnp),
+        *_ipv6_of(said),
+    )
+
+
+def _ipv6_of(said: Mapping[str, Any]) -> tuple[str, str]:
+    """IPv6 address and gateway of a server's end; '' for what it does not have."""
+    addresses, gateway = said.get("addresses_ipv6") or [""], said.get("route_rail_ipv6", {}).get("gateway", "")
+    return (
+        str(ipaddress.IPv6Interface(addresses[0])) if addresses[0] else "",
+        str(ipaddress.IPv6Address(gateway)) if gateway else "",
     )
 
 
@@ -196,10 +217,14 @@ def _unlike(a: End, b: End) -> Iterator[tuple[str, str]]:
         yield MARKED, f"RoCE is sent with DSCP {a.sends}, which has no priority without loss at the switch"
     if isinstance(a.notifies, int) and b.priority_of.get(a.notifies, 0) in {0, *b.pfc}:
         yield MARKED, f"notifications are sent with DSCP {a.notifies}, which has no priority of its own at the switch"
-    if a.gateway != b.address.partition("/")[0]:
-        yield MARKED, f"gateway {a.gateway} and address {b.address or 'none'}"
-    elif ipaddress.ip_interface(a.address).network != ipaddress.ip_interface(b.address).network:
-        yield MARKED, f"addresses {a.address} and {b.address}"
+    for gateway, address, far in (
+        (a.gateway, a.address, b.address),
+        (a.gateway_ipv6, a.address_ipv6, b.address_ipv6),
+    ):
+        if gateway != far.partition("/")[0]:
+            yield MARKED, f"gateway {gateway or 'none'} and address {far or 'none'}"
+        elif far and (not address or ipaddress.ip_interface(address).network != ipaddress.ip_interface(far).network):
+            yield MARKED, f"addresses {address or 'none'} and {far}"
 
 
 def _list(priorities: Collection[int]) -> str:

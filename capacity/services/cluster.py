@@ -13,6 +13,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services.slurm import COMPUTE_ROLES
+from inventory.site.sections.networks import PREFIXES
 
 PODS = ipaddress.IPv4Network("100.64.0.0/11")
 """Shared address space (RFC 6598): no site should route it, and it is not one of the private prefixes that sites plan with."""
@@ -137,7 +138,7 @@ def cluster(plan: Plan) -> Cluster:
     if len(nodes) > room:
         raise ClusterError(f"{len(nodes)} nodes: {PODS} has prefixes of pods for {room}. Split the site")
     given = plan.site.addressing
-    for key in ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails"):
+    for key in PREFIXES:
         network = getattr(given, key)
         for what, own in (("pods", PODS), ("services", SERVICES)):
             if network is not None and ipaddress.IPv4Network(str(network)).overlaps(own):

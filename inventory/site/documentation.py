@@ -20,7 +20,7 @@ from inventory.paths import repo_root
 from inventory.site.messages import FORMS
 from inventory.site.model import SiteModel
 from inventory.site.sections.acceptance import known_limits
-from inventory.site.values import Address, DeviceSecretReference, Network, SecretReference, Slug, Version
+from inventory.site.values import Address, DeviceSecretReference, Ipv6Network, Network, SecretReference, Slug, Version
 
 INTRO = """# The site file
 
@@ -206,6 +206,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 _NAMED: dict[Any, str] = {
     Network: "IPv4 prefix",
+    Ipv6Network: "IPv6 prefix",
     Address: "IPv4 address",
     SecretReference: "secret reference",
     DeviceSecretReference: "secret reference, of each device its own",

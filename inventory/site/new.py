@@ -9,6 +9,7 @@ from inventory.catalog import Catalog, load_catalog
 from inventory.site.effective import complete, offers
 from inventory.site.messages import nearest
 from inventory.site.references import at, joined, reference
+from inventory.site.sections.networks import PREFIXES
 
 IEC_DESIGNS = {"rpp": "iec-400v", "busway": "iec-400v-busway"}
 """Design of 400/230 V by the kind of panels of the design in whose place it distributes power."""
@@ -114,10 +115,6 @@ def site_text(wanted: Wanted, catalog: Catalog | None = None) -> str:
         lines.append(f"electrical: {{utility: {{firm_mva: {wanted.power_kw / 1000:g}}}}}")
     lines += ["# Prefixes that nothing else at the site may use.", f"addressing: {{{prefixes}}}"]
     return "\n".join(lines) + "\n"
-
-
-PREFIXES = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
-"""Keys of `addressing` that are prefixes; the last two are a RoCE fabric's."""
 
 
 def _servers(wanted: Wanted, gpus_each: int, trays: int) -> int:

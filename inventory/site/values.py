@@ -13,6 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from inventory import secrets
 
 WITHOUT_HOST_BITS = "a prefix without host bits: "
+LINK_LOCAL, MULTICAST = ipaddress.IPv6Network("fe80::/10"), ipaddress.IPv6Network("ff00::/8")
+"""RFC 4291, 2.4: addresses that no site plans."""
 
 
 class Section(BaseModel):
@@ -43,6 +45,22 @@ def _network(value: Any) -> Any:
         raise ValueError("an IPv4 prefix such as 10.77.0.0/24") from None
     if interface.ip != interface.network.network_address:
         raise ValueError(f"{WITHOUT_HOST_BITS}{interface.network}")
+    return interface.network
+
+
+def _network_ipv6(value: Any) -> Any:
+    if isinstance(value, ipaddress.IPv6Network):
+        return value
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError("an IPv6 prefix with its length, such as fd00:77::/48")
+    try:
+        interface = ipaddress.IPv6Interface(value)
+    except ValueError:
+        raise ValueError("an IPv6 prefix such as fd00:77::/48") from None
+    if interface.ip != interface.network.network_address:
+        raise ValueError(f"{WITHOUT_HOST_BITS}{interface.network}")
+    if interface.network.overlaps(LINK_LOCAL) or interface.network.overlaps(MULTICAST):
+        raise ValueError(f"an IPv6 prefix that is routed, so none of {LINK_LOCAL} or {MULTICAST}")
     return interface.network
 
 
@@ -98,6 +116,12 @@ Network = Annotated[
     BeforeValidator(_network),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^\d+\.\d+\.\d+\.\d+/\d+$"}),
+]
+Ipv6Network = Annotated[
+    ipaddress.IPv6Network,
+    BeforeValidator(_network_ipv6),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9a-fA-F:.]+/\d+$"}),
 ]
 Address = Annotated[
     ipaddress.IPv4Address,

@@ -11,13 +11,17 @@ from network.separation import Rule
 
 @dataclass(frozen=True)
 class Port:
-    """One cabled port. `address` is None on ports to other switches, which have BGP unnumbered; `cable_m` is rounded up."""
+    """One cabled port. `address` is None on ports to other switches, which have BGP unnumbered; `cable_m` is rounded up.
+
+    ``ipv6``  its second address; None where the site has no IPv6 prefixes
+    """
 
     name: str
     far: str
     far_port: str
     address: str | None
     cable_m: int
+    ipv6: str | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,16 @@ class Management:
 
 
 @dataclass(frozen=True)
+class Ipv6:
+    """What a switch says of IPv6. Fields as those of SwitchConfig; the prefix of a leaf has LEAF_IPV6 bits."""
+
+    loopback: str
+    loopbacks: str
+    rails: str
+    aggregate: str
+
+
+@dataclass(frozen=True)
 class SwitchConfig:
     """Everything that the configuration of one compute switch says.
 
@@ -45,8 +59,9 @@ class SwitchConfig:
                     else is announced or accepted
     ``bfd_ms``      milliseconds between BFD packets, of which three may be missed; None: no BFD
     ``ecn``         None: no marking
-    ``permits``     what servers may send into the fabric; their ports drop all other IPv4 packets
+    ``permits``     what servers may send into the fabric; their ports drop all other IP packets, of IPv6 where the site has it
     ``drained``     in maintenance: other switches take it only where they have no other way
+    ``ipv6``        None: the fabric routes IPv4 only
     """
 
     hostname: str
@@ -65,6 +80,15 @@ class SwitchConfig:
     bfd_ms: int | None
     permits: tuple[Rule, ...]
     drained: bool = False
+    ipv6: Ipv6 | None = None
+
+    @property
+    def addresses(self) -> tuple[tuple[str, str], ...]:
+        """(port or `lo`, address) of both families."""
+        own = [("lo", self.loopback), *((port.name, port.address) for port in self.ports if port.address)]
+        if self.ipv6 is not None:
+            own += [("lo", self.ipv6.loopback), *((port.name, port.ipv6) for port in self.ports if port.ipv6)]
+        return tuple(own)
 
     @property
     def filtered(self) -> tuple[str, ...]:
@@ -78,11 +102,9 @@ class SwitchConfig:
             hostname=self.hostname,
             asn=self.asn,
             router_id=self.loopback.partition("/")[0],
-            addresses=frozenset(
-                {("lo", self.loopback), *((port.name, port.address) for port in self.ports if port.address)}
-            ),
+            addresses=frozenset(self.addresses),
             neighbours=frozenset(port.name for port in self.ports if port.address is None),
-            aggregates=frozenset(filter(None, [self.aggregate])),
+            aggregates=frozenset(filter(None, [self.aggregate, self.ipv6.aggregate if self.ipv6 else ""])),
             mtu=frozenset((port.name, intent.mtu) for port in self.ports),
             priorities=frozenset({(intent.dscp, intent.priority), (intent.cnp_dscp, intent.cnp_class)}),
             queues=frozenset({(intent.priority, intent.traffic_class), (intent.cnp_class, intent.cnp_class)}),
@@ -96,6 +118,7 @@ class SwitchConfig:
             permits=frozenset(self.permits if self.filtered else ()),
             filtered=frozenset(self.filtered),
             drained=self.drained,
+            ipv6=self.ipv6 is not None,
         )
 
 
@@ -108,7 +131,9 @@ class Model:
     ``shares``      (egress queue, share in percent); None: served first
     ``lossless``    (port, PFC priority, cable length in metres); None: the system has no line for the length
     ``drained``     whether its neighbours are asked to go by others
-    ``filtered``    ports that take the packets of ``permits`` and drop all other IPv4 packets, to the switch itself too
+    ``filtered``    ports that take the packets of ``permits`` and drop all other packets of the IP versions that these have, to
+                    the switch itself too
+    ``ipv6``        whether its neighbours get IPv6 routes, the planned ones only
     """
 
     hostname: str
@@ -128,6 +153,7 @@ class Model:
     permits: frozenset[Rule]
     filtered: frozenset[str]
     drained: bool = False
+    ipv6: bool = False
 
     def without_lengths(self) -> "Model":
         """The same without cable lengths, which not every system is told."""

@@ -9,6 +9,7 @@ Rails
     prefixes of one leaf, in the order of the scalable units. Port i of a leaf has the pair 2i (leaf), 2i + 1 (server) of its
     prefix. An address follows from unit, rail and port alone, so growth changes none. A single switch is the leaf of all
     rails: each of its ports has the pair of its number in the prefix of the rail that the port belongs to.
+    `addressing.rails_ipv6` is split alike, with a /64 for each leaf; network.wiring.ipv6 has its addresses.
 AS numbers
     After RFC 7938, 5.2.1: each leaf has its own, spines of one plane share one, cores share one, so that no path goes down and up
     again. Cores have the first number, planes the odd ones behind it, leaves the even ones: growth changes none, as long as the
@@ -25,6 +26,7 @@ import pandas as pd
 from inventory.catalog import Catalog
 from inventory.findings import Finding
 from inventory.site import Site
+from inventory.site.sections.networks import LEAF_IPV6
 from network.fabric import FatTree
 from network.wiring.addressing import ADDRESS_COLUMNS, Exhausted, Held, dotted, exhausted_finding, host_addresses
 
@@ -38,14 +40,14 @@ LOOPBACK, RAIL = "compute-loopback", "rail"
 class Rails:
     """How `addressing.rails` is split: prefixes of rails and, within them, of leaves."""
 
-    prefix: ipaddress.IPv4Network
+    prefix: ipaddress.IPv4Network | ipaddress.IPv6Network
     rails: int
     leaf_size: int
 
     @property
     def rail_size(self) -> int:
         """Addresses of a rail."""
-        return self.prefix.num_addresses >> (self.rails - 1).bit_length()
+        return int(self.prefix.num_addresses >> (self.rails - 1).bit_length())
 
     @property
     def units(self) -> int:
@@ -56,16 +58,17 @@ class Rails:
         """Addresses that a prefix needs for so many units."""
         return int(self.leaf_size << (units - 1).bit_length() << (self.rails - 1).bit_length())
 
-    def rail(self, rail: int) -> ipaddress.IPv4Network:
+    def rail(self, rail: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         """Prefix of one rail, counted from 0."""
         return self._part(rail * self.rail_size, self.rail_size)
 
-    def leaf(self, unit: int, rail: int) -> ipaddress.IPv4Network:
+    def leaf(self, unit: int, rail: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         """Prefix of the leaf of one rail and one unit, both counted from 0."""
         return self._part(rail * self.rail_size + unit * self.leaf_size, self.leaf_size)
 
-    def _part(self, offset: int, size: int) -> ipaddress.IPv4Network:
-        return ipaddress.IPv4Network((int(self.prefix.network_address) + offset, 32 - (size - 1).bit_length()))
+    def _part(self, offset: int, size: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+        length = self.prefix.max_prefixlen - (size - 1).bit_length()
+        return type(self.prefix)((int(self.prefix.network_address) + offset, length))
 
 
 def rails_of(site: Site, catalog: Catalog) -> Rails | None:
@@ -75,6 +78,12 @@ def rails_of(site: Site, catalog: Catalog) -> Rails | None:
         return None
     ports = catalog.device(site.fabric.switch_model).bringup.data_ports
     return Rails(prefix, site.fabric.rails, 2 << (ports - 1).bit_length())
+
+
+def rails_of_ipv6(site: Site) -> Rails | None:
+    """How the site's IPv6 prefix is split; None where it has none."""
+    prefix = site.addressing.rails_ipv6
+    return None if prefix is None else Rails(prefix, site.fabric.rails, 1 << 128 - LEAF_IPV6)
 
 
 def addresses(
@@ -141,14 +150,17 @@ def as_numbers(base: int, role: str, tree: FatTree) -> npt.NDArray[np.int64]:
     return base + 2 + 2 * np.arange(tree.leaves, dtype=np.int64)
 
 
-def host_routes(site: Site, catalog: Catalog, addresses: pd.DataFrame, devices: pd.DataFrame) -> pd.DataFrame:
+def host_routes(
+    site: Site, catalog: Catalog, addresses: pd.DataFrame, devices: pd.DataFrame, *, split: Rails | None = None
+) -> pd.DataFrame:
     """Routes of the servers into the compute fabric: device, interface, source, destination, gateway, table.
 
     In the main table each rail is reached by its own port. What an adapter sends from its own address to another rail leaves by
-    that adapter: a table for each port, chosen by source address (table 101 is rail 0's).
+    that adapter: a table for each port, chosen by source address (table 101 is rail 0's). `addresses` are those of one family, and
+    `split` its prefix: that of IPv4 if none is given.
     """
     columns = ["device", "interface", "source", "destination", "gateway", "table"]
-    rails = rails_of(site, catalog)
+    rails = split or rails_of(site, catalog)
     ends = addresses[addresses["network"] == RAIL]
     servers = set(devices.loc[devices["kind"] == "server", "name"])
     own = ends[ends["device"].isin(servers)]
@@ -160,7 +172,7 @@ def host_routes(site: Site, catalog: Catalog, addresses: pd.DataFrame, devices: 
         ["device", "interface", "address", "peer_device", "peer_interface"]
     ].itertuples(index=False, name=None):
         source, gateway = address.partition("/")[0], leaf[peer, peer_port].partition("/")[0]
-        rail = (int(ipaddress.IPv4Address(source)) - base) // rails.rail_size
+        rail = (int(ipaddress.ip_address(source)) - base) // rails.rail_size
         rows.append((device, interface, source, str(rails.rail(rail)), gateway, "main"))
         rows.append((device, interface, source, str(rails.prefix), gateway, str(FIRST_TABLE + rail)))
     return pd.DataFrame(rows, columns=columns)

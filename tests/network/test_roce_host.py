@@ -1,11 +1,14 @@
 """What servers of a RoCE site set their adapters to: the same marks, queues and addresses as the switches at the other end."""
 
+import ipaddress
+
 import pytest
 
 from network.lossless import Intent
 from network.roce import structured_configs
 from network.roce_host import class_of, class_settings, tos, wanted
 from network.wiring import lossless
+from tests.network import dual_stack
 from tests.plans import plan_of
 
 PLAN = plan_of("b200-256-roce")
@@ -55,6 +58,28 @@ def test_both_ends_of_each_link_have_the_addresses_of_one_pair_and_the_same_clas
             assert settings["mtu"] <= dict(model.mtu)[port]
             seen += 1
     assert seen == 256
+
+
+def test_servers_of_both_families_have_the_second_pair_of_their_port_and_its_routes() -> None:
+    plan = dual_stack.plan()
+    plain, both = wanted(PLAN), wanted(plan)
+    far = {(config.hostname, port.name): port for config in structured_configs(plan).values() for port in config.ports}
+    ports = {(port.far, port.far_port): port for port in far.values()}
+    assert set(plain) == set(both)
+    for server, one in both.items():
+        for old, rail in zip(plain[server]["rails"], one["rails"], strict=True):
+            more = {key: value for key, value in rail["settings"].items() if key not in old["settings"]}
+            assert {key: value for key, value in rail["settings"].items() if key in old["settings"]} == old["settings"]
+            leaf = ports[server, rail["name"]].ipv6
+            assert leaf is not None
+            ((own,), gateway) = more["addresses_ipv6"], leaf.partition("/")[0]
+            assert ipaddress.ip_interface(own).network == ipaddress.ip_interface(leaf).network
+            assert {more[key]["gateway"] for key in ("route_rail_ipv6", "route_fabric_ipv6")} == {gateway}
+            assert more["route_fabric_ipv6"]["prefix"] == "fd00:76::/48"
+            assert ipaddress.ip_network(more["route_rail_ipv6"]["prefix"]).prefixlen == 51
+            assert more["rule_ipv6"] == {"source": own.partition("/")[0], "table": old["settings"]["rule"]["table"]}
+            assert more["accept_ra_ipv6"] == "0"
+            assert len(more) == 5
 
 
 def test_shares_of_the_queues_are_a_hundred_percent() -> None:

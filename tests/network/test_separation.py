@@ -15,6 +15,8 @@ from network.nos.cumulus import startup
 from network.nos.frr import nftables
 from network.nos.sonic import config_db
 from network.separation import Rule
+from network.wiring import ipv6
+from tests.network import dual_stack
 from tests.network.nos.test_eos import plan_with
 from tests.plans import plan_of
 
@@ -69,6 +71,29 @@ def test_a_compute_leaf_lets_rocev2_and_ping_through():
     assert {(rule.source, rule.destination) for rule in found} == {
         (one, other) for one in (rails, loopbacks) for other in (rails, loopbacks)
     }
+
+
+def test_a_compute_leaf_of_both_families_lets_neighbour_discovery_through_beside_rocev2_and_ping():
+    plan = dual_stack.plan()
+    found = [rule for rule in separation.permits(plan.site, "compute") if rule.version == 6]
+    own = {"fd00:76::/48", "fd00:78::/64"}
+    pairs = {(one, other) for one in own for other in own}
+    assert {(r.source, r.destination) for r in found if r.protocol == "udp"} == pairs
+    assert {(r.source, r.destination) for r in found if r.protocol == "icmp"} == pairs | {
+        ("::/0", "ff02::/16"),  # a solicitation goes to a group, from ::, a link-local or the planned address
+        ("::/0", "fe80::/10"),
+        *(("fe80::/10", one) for one in own),  # an answer may come from the link-local address
+    }
+    assert {r.port for r in found if r.protocol == "udp"} == {4791}
+    v4 = [rule for rule in separation.permits(plan.site, "compute") if rule.version == 4]
+    assert tuple(v4) == separation.permits(plan_of("b200-256-roce").site, "compute")
+
+
+def test_each_planned_address_of_both_families_is_in_one_network():
+    plan = dual_stack.plan()
+    assert separation.outside(plan.site, ipv6.both(plan.site, plan.catalog, plan.addresses)) == []
+    strange = plan.addresses.iloc[[0]].assign(address="2001:db8::1/64")
+    assert len(separation.outside(plan.site, strange)) == 1
 
 
 def test_an_infiniband_site_has_no_compute_network_to_filter():

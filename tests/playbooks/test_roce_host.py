@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from network.roce_host import wanted
+from tests.network import dual_stack
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, load
 
@@ -168,7 +169,7 @@ def test_a_missing_gpu_or_adapter_is_named(tree: Path) -> None:
 
 # ---- settings --------------------------------------------------------------------------------------------------------
 def test_every_setting_that_is_wanted_can_be_read_and_set() -> None:
-    plan = plan_of("b200-256-roce")
+    plan = dual_stack.plan()
     fabric = plan.site.fabric.model_copy(update={"load_balancing": "adaptive"})
     adaptive = dataclasses.replace(plan, site=plan.site.model_copy(update={"fabric": fabric}))
     for rail in wanted(adaptive)["gpu001"]["rails"]:
@@ -181,7 +182,7 @@ def test_every_setting_that_is_wanted_can_be_read_and_set() -> None:
 @pytest.mark.needs("dcb")
 def test_the_program_sets_two_rails_reads_them_back_and_changes_nothing_again(tree: Path, tmp_path: Path) -> None:
     """Interfaces, addresses, routes and rules are the kernel's own, in a network namespace."""
-    first = wanted(plan_of("b200-256-roce"))["gpu001"]
+    first = wanted(dual_stack.plan())["gpu001"]
     file = write(tmp_path / "roce.json", json.dumps({"rails": first["rails"][:2]}))
     tools = tmp_path / "tools"
     for name, text in (("dcb", DCB), ("ethtool", ETHTOOL), ("rdma", RDMA)):
@@ -207,7 +208,11 @@ for name in ("enp41", "enp17"):
     subprocess.run(["ip", "link", "set", "dev", "far" + name, "mtu", "9000", "up"], check=True)
 for act in ("show", "apply", "apply", "show"):
     roce_host.main([act, {str(file)!r}])
-for command in (["ip", "address", "add", "10.9.9.9/24", "dev", "rail0"], ["ip", "link", "set", "dev", "rail1", "mtu", "1500"]):
+for command in (
+    ["ip", "address", "add", "10.9.9.9/24", "dev", "rail0"],
+    ["ip", "address", "add", "fd00:9::9/64", "dev", "rail1"],
+    ["ip", "link", "set", "dev", "rail1", "mtu", "1500"],
+):
     subprocess.run(command, check=True)
 roce_host.main(["apply", {str(file)!r}])
 """,
@@ -226,7 +231,9 @@ roce_host.main(["apply", {str(file)!r}])
     assert before["rails"]["rail0"]["netdev"] == "enp41"
     assert {"name", "mtu", "addresses", "pfc", "dscp_priority"} <= set(before["rails"]["rail0"]["differs"])
     assert applied["error"] == ""
-    assert {"enp41 is rail0", "mlx5_1 is rail1", "rail0 pfc", "rail1 route_fabric"} <= set(applied["done"])
+    assert {"enp41 is rail0", "mlx5_1 is rail1", "rail0 pfc", "rail1 route_fabric", "rail1 rule_ipv6"} <= set(
+        applied["done"]
+    )
     assert again["done"] == []
     for rail in first["rails"][:2]:
         one = shown["rails"][rail["name"]]
@@ -236,7 +243,7 @@ roce_host.main(["apply", {str(file)!r}])
         assert {name: value for name, value in one["values"].items() if value is not None} == {
             name: value for name, value in rail["settings"].items() if name not in lacking
         }
-    assert mended["done"] == ["rail0 addresses", "rail1 mtu"]
+    assert mended["done"] == ["rail0 addresses", "rail1 mtu", "rail1 addresses_ipv6"]
     pfc = [
         line for line in (tmp_path / "commands").read_text().splitlines() if line.startswith("dcb pfc set dev rail0")
     ]

@@ -22,6 +22,7 @@ from network.nos.cumulus import startup
 from network.nos.driver import SwitchFacts
 from network.nos.model import SwitchConfig
 from network.roce_host import wanted
+from tests.network import dual_stack
 from tests.plans import plan_of
 from validation import diagnose, roce, roce_ends
 from validation.checks import test_fabric as fabric
@@ -31,7 +32,7 @@ from validation.facts import Answer, Facts
 from validation.facts.shapes import machine_of
 from validation.from_raw import FROM_RAW, Again
 
-PLAN = plan_of("b200-256-roce")
+PLAN = dual_stack.plan()
 WANTED = wanted(PLAN)["gpu001"]
 ADAPTIVE = dataclasses.replace(
     PLAN,
@@ -68,7 +69,7 @@ def changed(setting: str, value: Any) -> dict[str, Any]:
 
 def test_every_setting_belongs_to_one_item_and_adapters_as_planned_have_no_fault() -> None:
     every = set(wanted(ADAPTIVE)["gpu001"]["rails"][0]["settings"])
-    ours = every - {"arp_ignore", "arp_announce", "rp_filter"}
+    ours = every - {"arp_ignore", "arp_announce", "rp_filter", "accept_ra_ipv6"}
     assert set(roce.LOSSLESS) | set(roce.MARKED) | set(roce.ANY_PATH) == ours
     assert len(roce.LOSSLESS) + len(roce.MARKED) + len(roce.ANY_PATH) == len(ours)
     assert found(healthy()) == []
@@ -238,6 +239,9 @@ def test_a_leaf_that_is_set_otherwise_is_named_with_the_link(values: dict[str, A
         ("default_roce_tos", "0", "S056", "RoCE is sent with DSCP 0, which has no priority without loss at the switch"),
         ("addresses", ["10.76.9.9/31"], "S056", "addresses 10.76.9.9/31 and 10.76.32.0/31"),
         ("route_rail", {"gateway": "10.76.0.8"}, "S056", "gateway 10.76.0.8 and address 10.76.32.0/31"),
+        ("addresses_ipv6", ["fd00::9/127"], "S056", "addresses fd00::9/127 and fd00:76:0:2000::/127"),
+        ("addresses_ipv6", [], "S056", "addresses none and fd00:76:0:2000::/127"),
+        ("route_rail_ipv6", {}, "S056", "gateway none and address fd00:76:0:2000::/127"),
     ],
 )
 def test_an_adapter_that_is_set_otherwise_is_named_with_the_link(
@@ -290,6 +294,9 @@ def test_a_rail_that_tells_half_is_left_to_its_own_check() -> None:
         ("pfc", "[" * 100_000),
         ("pfc", '"falsefalse"'),
         ("route_rail", '{"gateway": ""}'),
+        ("addresses_ipv6", '["10.76.32.1/31"]'),
+        ("addresses_ipv6", "[3.5]"),
+        ("route_rail_ipv6", '["x"]'),
     ],
 )
 def test_what_no_server_can_mean_leaves_the_other_links_compared(setting: str, text: str) -> None:

@@ -19,7 +19,9 @@ from capacity.power.upstream.board_balance import FEED, PANEL, boards
 from capacity.procurement import bom
 from capacity.worst import exceeds
 from inventory.findings import Finding
+from inventory.site.sections.networks import BESIDE, PREFIXES
 from network.render import render, switches
+from network.wiring import ipv6
 from validation.check import Limit, Outcome, check, judged, site_limit
 
 PROFILES = ("seed", "measured", "nameplate")
@@ -547,18 +549,16 @@ def test_uplinks_are_spread_evenly(subject: str, plan: Plan) -> Outcome:
     return judged(errors(plan, "FABRIC-"), value, "every leaf has the same number of cables to each of its spines")
 
 
-@check("S053.generated", inputs=("site.addressing", "frame.addresses"))
+@check("S053.generated", inputs=("site.addressing", "site.fabric", "frame.addresses"))
 def test_networks_are_separate(subject: str, plan: Plan) -> Outcome:
     text = installation.document(plan, "networks.csv")
-    separate = [
-        plan.site.addressing.oob,
-        plan.site.addressing.provisioning,
-        plan.site.addressing.loopbacks,
-        plan.site.addressing.links,
-        *filter(None, (plan.site.addressing.compute_loopbacks, plan.site.addressing.rails)),
+    given = (getattr(plan.site.addressing, key) for key in (*PREFIXES, *BESIDE))
+    separate = [prefix for prefix in given if prefix is not None]
+    problems = [
+        f"{a} overlaps {b}" for a, b in itertools.combinations(separate, 2) if a.version == b.version and a.overlaps(b)
     ]
-    problems = [f"{a} overlaps {b}" for i, a in enumerate(separate) for b in separate[i + 1 :] if a.overlaps(b)]
-    twice = plan.addresses[plan.addresses["address"].duplicated()]
+    addresses = ipv6.both(plan.site, plan.catalog, plan.addresses)
+    twice = addresses[addresses["address"].duplicated()]
     problems += [f"address {a} is given twice" for a in twice["address"].head(5)]
     problems += [f"{f.subject}: {f.message}" for f in errors(plan, "ADDRESSING-EXHAUSTED")]
     return generated(text, problems, {"networks": len(separate)}, f"{len(separate)} prefixes, none overlaps another")

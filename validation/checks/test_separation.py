@@ -8,6 +8,7 @@ from network import render, roce, separation
 from network.drivers.errors import DeviceError
 from network.nos.frr import nftables
 from network.nos.model import Model
+from network.wiring import ipv6
 from validation import roce as readings
 from validation.check import Outcome, check
 from validation.checks.test_design import first_of, generated
@@ -37,7 +38,8 @@ def test_filters_say_what_the_matrix_says(subject: str, plan: Plan) -> Outcome:
     names = list(separation.networks(plan.site))
     missing = [f"{one} to {other}" for one, other in itertools.product(names, repeat=2) if (one, other) not in pairs]
     problems = first_of(missing, "pairs of networks without a row in the matrix")
-    problems += first_of(separation.outside(plan.site, plan.addresses), "addresses in no network of the matrix")
+    addresses = ipv6.both(plan.site, plan.catalog, plan.addresses)
+    problems += first_of(separation.outside(plan.site, addresses), "addresses in no network of the matrix")
     inband = {name: render.render_filter(plan, name) for name in render.switches(plan)}
     compute = roce.rendering(plan).files if roce.switches(plan) else {}
     problems += [f"{name}: {fault}" for name, text in inband.items() for fault in inband_faults(plan, text)]

@@ -2,8 +2,9 @@
 
     documents(plan) -> {"dns-records.zone": text, "dns-reverse.zone": text, "dhcp-reservations.csv": text, "netbox-…": text}
 
-Management ports, BMCs, provisioning ports, loopbacks, in-band links and rails, all IPv4: the plan has no IPv6 addresses. Names are
-relative: the zone file that includes the records says under which domain they are.
+Management ports, BMCs, provisioning ports, loopbacks, in-band links and rails: IPv4 addresses, and IPv6 addresses of networks for
+which the site has a prefix. Both have one name. Names are relative: the zone file that includes the records says under which domain
+they are.
 
     NAME          provisioning port of a server          NAME-lo        loopback of a server or switch
     NAME-oob      management port                        NAME-bmc       BMC
@@ -16,6 +17,7 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.outputs.tables import csv_text
+from network.wiring import ipv6
 
 OWN_NAME = {"provisioning": "", "oob": "-oob", "bmc": "-bmc", "loopback": "-lo", "compute-loopback": "-lo"}
 """{network: what follows the device's name}; ends of links have their port's name."""
@@ -27,7 +29,7 @@ NETBOX_ROLE = {"loopback": "loopback", "compute-loopback": "loopback"}
 
 def documents(plan: Plan) -> dict[str, str]:
     """All tables of addresses by file name."""
-    addresses = _named(plan.addresses)
+    addresses = _named(ipv6.both(plan.site, plan.catalog, plan.addresses))
     return {
         "dns-records.zone": f"; Site {plan.site.name}, plan {plan.hash}\n{_forward(addresses)}",
         "dns-reverse.zone": f"; Site {plan.site.name}, plan {plan.hash}\n{_reverse(addresses)}",
@@ -46,7 +48,7 @@ def _named(addresses: pd.DataFrame) -> pd.DataFrame:
 def _forward(addresses: pd.DataFrame) -> str:
     lines = ["; Addresses of the plan. In a zone file: $INCLUDE dns-records.zone cluster.example."]
     lines += [
-        f"{name} IN A {address.partition('/')[0]}"
+        f"{name} IN {'AAAA' if ':' in address else 'A'} {address.partition('/')[0]}"
         for name, address in zip(addresses["name"], addresses["address"], strict=True)
     ]
     return "\n".join(lines) + "\n"
@@ -57,14 +59,16 @@ def _reverse(addresses: pd.DataFrame) -> str:
         "; Names of the plan's addresses. In the zone file of a reverse zone: $INCLUDE dns-reverse.zone cluster.example."
     ]
     lines += [
-        f"{ipaddress.IPv4Interface(address).ip.reverse_pointer}. IN PTR {name}"
+        f"{ipaddress.ip_interface(address).ip.reverse_pointer}. IN PTR {name}"
         for name, address in zip(addresses["name"], addresses["address"], strict=True)
     ]
     return "\n".join(lines) + "\n"
 
 
 def _reservations(addresses: pd.DataFrame) -> pd.DataFrame:
-    """One row for each leased address; `mac` is empty until assets.csv has it."""
+    """One row for each leased address; `mac` is empty until assets.csv has it. A server of DHCPv6 knows it from the link or from a
+    relay that tells it (RFC 6939).
+    """
     leased = addresses[addresses["network"].isin(BY_DHCP)]
     return leased.assign(address=leased["address"].str.partition("/")[0])[
         ["network", "device", "interface", "mac", "address", "name"]

@@ -25,6 +25,7 @@ from capacity.outputs.tables import csv_text
 from capacity.procurement.bom import ordered_m
 from capacity.procurement.cords import lengths
 from network import residual
+from network.wiring import ipv6
 from network.wiring.single_failures import losses
 
 TOPOLOGY_VERSION = 1
@@ -249,10 +250,17 @@ def networks(plan: Plan) -> pd.DataFrame:
         "compute-loopback": addressing.compute_loopbacks,
         "rail": addressing.rails,
     }
-    used = plan.addresses.groupby("network", sort=False).size()
+    wider = {
+        "bmc": addressing.bmc_ipv6,
+        "compute-loopback": addressing.compute_loopbacks_ipv6,
+        "rail": addressing.rails_ipv6,
+    }
+    second = ipv6.addresses(plan.site, plan.catalog, plan.addresses)
     rows = [
         (name, str(net), NETWORK_PURPOSES[name], int(used.get(name, 0)), net.num_addresses)
-        for name, net in prefix.items()
+        for nets, given in ((prefix, plan.addresses), (wider, second))
+        for used in (given.groupby("network", sort=False).size(),)
+        for name, net in nets.items()
         if net is not None
     ]
     return pd.DataFrame(rows, columns=["network", "prefix", "purpose", "addresses", "prefix_size"])
@@ -271,7 +279,7 @@ _TEXTS: dict[str, Callable[[Plan], str]] = {
     "fabric-decision.md": fabric_choice.decision,
     "switch-upgrade.csv": lambda plan: csv_text(switch_upgrade(plan)),
     "networks.csv": lambda plan: csv_text(networks(plan)),
-    "addresses.csv": lambda plan: csv_text(plan.addresses),
+    "addresses.csv": lambda plan: csv_text(ipv6.both(plan.site, plan.catalog, plan.addresses)),
 }
 _SUPPLY: dict[str, Callable[[Plan], str]] = {
     "panel-schedule.csv": lambda plan: csv_text(electrical.panel_schedule(plan)),

@@ -10,7 +10,7 @@ from inventory.catalog import Catalog
 from inventory.site.messages import MISSING
 from inventory.site.rules import device_of_kind, rule
 from inventory.site.sections.servers import Server, ServiceNode
-from inventory.site.values import Address, BisectionShare, Network, Section, Slug, absent
+from inventory.site.values import Address, BisectionShare, Ipv6Network, Network, Section, Slug, absent
 from inventory.site.yaml_source import Problem
 
 
@@ -235,7 +235,7 @@ class Media(Section):
 
 
 class Addressing(Section):
-    """IPv4 prefixes; they must not overlap."""
+    """Prefixes; they must not overlap. IPv6 is optional: its addresses lie in their prefixes as those of IPv4 in theirs."""
 
     oob: Network = Field(description="Management: switches, PDUs, BMCs; .1 is the operator's workstation.")
     provisioning: Network = Field(description="Nodes' eth0; .1 is the operator's workstation and package mirror.")
@@ -252,6 +252,22 @@ class Addressing(Section):
         description="RoCE only: links of servers to compute leaves. Split evenly into a prefix for each rail, and each of those "
         "into one for each leaf, with a /31 for each port; `bringup render` needs it for compute switches.",
     )
+    compute_loopbacks_ipv6: Ipv6Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: one /128 per compute switch, beside that of compute_loopbacks. Needs rails_ipv6.",
+    )
+    rails_ipv6: Ipv6Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="RoCE only: split as rails is, with a /64 for each leaf and a /127 for each port (RFC 6164). Compute switches "
+        "and servers then route both families. Needs compute_loopbacks_ipv6.",
+    )
+    bmc_ipv6: Ipv6Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="An address for each BMC beside that of oob, in the tables for DNS, DHCP and NetBox.",
+    )
     ntp: tuple[Address, ...] = Field(default=(), description="Time servers.")
     dns: tuple[Address, ...] = Field(default=(), description="Name servers.")
     syslog: tuple[Address, ...] = Field(
@@ -260,6 +276,20 @@ class Addressing(Section):
         exclude_if=absent,
         description="Log servers of the BMCs (UDP, port 514), and of the compute switches of a RoCE fabric.",
     )
+
+
+PREFIXES = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
+"""Keys of IPv4 prefixes; the last two are a RoCE fabric's."""
+BESIDE = {"compute_loopbacks_ipv6": "compute_loopbacks", "rails_ipv6": "rails", "bmc_ipv6": "oob"}
+"""{key of an IPv6 prefix: key of the IPv4 prefix beside whose addresses its own lie}."""
+TOGETHER = (
+    *BESIDE.items(),
+    ("compute_loopbacks_ipv6", "rails_ipv6"),
+    ("rails_ipv6", "compute_loopbacks_ipv6"),
+)
+"""(key, key that it is of no use without)."""
+LEAF_IPV6 = 64
+"""Length of the prefix of a compute leaf, which its ports' pairs lie in: longer ones take more of a switch's table of routes."""
 
 
 @rule("fabric")
@@ -478,14 +508,49 @@ def networks_of_the_switches_are_apart(catalog: Catalog, oob: Oob) -> Iterator[P
 
 @rule("addressing")
 def prefixes_do_not_overlap(catalog: Catalog, addressing: Addressing) -> Iterator[Problem]:
-    names = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
-    for first, second in itertools.combinations(names, 2):
+    for first, second in itertools.combinations([*PREFIXES, *BESIDE], 2):
         a, b = getattr(addressing, first), getattr(addressing, second)
-        if a is not None and b is not None and a.overlaps(b):
+        if a is not None and b is not None and a.version == b.version and a.overlaps(b):
             yield Problem(
                 ("addressing", second),
                 f"overlaps addressing.{first}",
                 f"{b} and {a}",
                 "prefixes apart from each other",
                 "choose another prefix for one of the two",
+            )
+
+
+@rule("addressing")
+def prefixes_of_both_families_go_together(catalog: Catalog, addressing: Addressing) -> Iterator[Problem]:
+    for key, needed in TOGETHER:
+        if getattr(addressing, key) is not None and getattr(addressing, needed) is None:
+            yield Problem(
+                ("addressing", key),
+                f"a prefix without addressing.{needed}",
+                str(getattr(addressing, key)),
+                f"both, or neither: {key} is of use with {needed} only",
+                f"add '{needed}:' in addressing",
+            )
+
+
+@rule("addressing", "fabric")
+def prefixes_of_ipv6_have_the_room_of_those_of_ipv4(
+    catalog: Catalog, addressing: Addressing, fabric: Fabric
+) -> Iterator[Problem]:
+    most = {
+        key: 96 + net.prefixlen for key, beside in BESIDE.items() if (net := getattr(addressing, beside)) is not None
+    }
+    device, rails = catalog.devices.get(fabric.switch_model), addressing.rails
+    if device is not None and device.kind == "switch" and rails is not None:
+        of_leaf = 2 << (device.bringup.data_ports - 1).bit_length()  # IPv4 addresses, as network.wiring.rails has it
+        most["rails_ipv6"] = LEAF_IPV6 - (max(1, rails.num_addresses // of_leaf) - 1).bit_length()
+    for key, length in most.items():
+        given = getattr(addressing, key)
+        if given is not None and given.prefixlen > length:
+            yield Problem(
+                ("addressing", key),
+                f"less room than addressing.{BESIDE[key]}",
+                str(given),
+                f"a prefix of length {length} or shorter",
+                f"write {given.supernet(new_prefix=length)}" if length >= 0 else "choose a shorter prefix",
             )

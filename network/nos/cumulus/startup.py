@@ -7,13 +7,13 @@ Keys after the NVUE object model of Cumulus Linux 5.16; tests hold them against 
 `on` and `off` are no values of it, so nothing depends on how YAML reads those words.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
+from inventory.site.sections.networks import LEAF_IPV6
 from inventory.yaml_data import LOADER
 from network.lossless import Ecn
 from network.nos.model import Management, Model, Port, SwitchConfig
@@ -47,6 +47,16 @@ ROUTES = "PLANNED"
 PEERS = "FABRIC"
 TO_SWITCH = f"{FILTER}-CPU"
 """The same filter for packets to the switch itself, which NVUE binds apart from those that are forwarded."""
+LINKS = "CONNECTED"
+"""Prefix list and route map of what a switch announces of its own links."""
+IPV6 = "-IPV6"
+"""Behind the names of the lists and filters of IPv6."""
+BOUND: Mapping[str, dict[str, Any]] = {FILTER: {"inbound": {}}, TO_SWITCH: {"inbound": {"control-plane": {}}}}
+"""{access list: how a port takes it}."""
+VERSIONS = {4: "", 6: IPV6}
+"""{version of IP: what follows the names of its lists}."""
+FAMILIES = {4: "ipv4-unicast", 6: "ipv6-unicast"}
+"""{version of IP: BGP's address family}."""
 
 
 def render(config: SwitchConfig) -> str:
@@ -156,6 +166,8 @@ def _interfaces(config: SwitchConfig) -> dict[str, Any]:
         "lo": {"type": "loopback", "ipv4": {"address": {config.loopback: {}}}},
         management.port: {"type": "eth", "vrf": "mgmt", "ipv4": {"address": {management.address: {}}}},
     }
+    if config.ipv6 is not None:
+        made["lo"]["ipv6"] = {"address": {config.ipv6.loopback: {}}}
     for cage, count in config.breakouts.items():
         made[cage] = {"type": "swp", "link": {"breakout": {f"{count}x": {}}}}
     for port in config.ports:
@@ -167,25 +179,45 @@ def _interfaces(config: SwitchConfig) -> dict[str, Any]:
         }
         if port.address is not None:
             made[port.name]["ipv4"] = {"address": {port.address: {}}}
-            made[port.name]["acl"] = {FILTER: {"inbound": {}}, TO_SWITCH: {"inbound": {"control-plane": {}}}}
+            made[port.name]["acl"] = _bound(port.ipv6 is not None)
+            if port.ipv6 is not None:
+                made[port.name]["ipv6"] = {"address": {port.ipv6: {}}}
         elif config.intent.load_balancing == "adaptive":
             made[port.name]["router"] = {"adaptive-routing": {"state": "enabled"}}
     return made
 
 
+def _bound(both: bool) -> dict[str, Any]:
+    """Access lists of a port to a server."""
+    suffixes = VERSIONS.values() if both else ("",)
+    return {f"{name}{suffix}": how for suffix in suffixes for name, how in BOUND.items()}
+
+
 def _filters(config: SwitchConfig) -> dict[str, Any]:
     if not config.filtered:
         return {}
-    rules: dict[str, Any] = {}
-    for number, rule in enumerate(config.permits, 1):
-        match: dict[str, Any] = {"source-ip": rule.source, "dest-ip": rule.destination}
-        if rule.protocol != "any":
-            match["protocol"] = rule.protocol
-        if rule.port is not None:
-            match[rule.protocol] = {"dest-port": {str(rule.port): {}}}
-        rules[str(10 * number)] = {"match": {"ip": match}, "action": {"permit": {}}}
-    rules[str(10 * len(rules) + 10)] = {"match": {"ip": {"source-ip": "ANY", "dest-ip": "ANY"}}, "action": {"deny": {}}}
-    return {"acl": {name: {"type": "ipv4", "rule": rules} for name in (FILTER, TO_SWITCH)}}
+    made: dict[str, Any] = {}
+    for version, suffix in VERSIONS.items():
+        rules: dict[str, Any] = {}
+        for number, rule in enumerate((one for one in config.permits if one.version == version), 1):
+            match: dict[str, Any] = {"source-ip": rule.source, "dest-ip": rule.destination}
+            if rule.protocol != "any":
+                match["protocol"] = ICMPV6 if (version, rule.protocol) == (6, "icmp") else rule.protocol
+            if rule.port is not None:
+                match[rule.protocol] = {"dest-port": {str(rule.port): {}}}
+            rules[str(10 * number)] = {"match": {"ip": match}, "action": {"permit": {}}}
+        if rules or version == 4:
+            rules[str(10 * len(rules) + 10)] = EVERYTHING_ELSE
+            made |= {f"{name}{suffix}": {"type": f"ipv{version}", "rule": rules} for name in BOUND}
+    return {"acl": made}
+
+
+ICMPV6 = "icmpv6"
+EVERYTHING_ELSE: dict[str, Any] = {
+    "match": {"ip": {"source-ip": "ANY", "dest-ip": "ANY"}},
+    "action": {"deny": {}},
+}
+"""The last rule of each access list."""
 
 
 def _profile(port: Port) -> str:
@@ -242,33 +274,26 @@ def _qos(config: SwitchConfig) -> dict[str, Any]:
 
 
 def _router(config: SwitchConfig) -> dict[str, Any]:
-    rails = ipaddress.IPv4Network(config.rails)
-    own = {"rule": {"10": {"action": {"permit": {}}, "match": {"ip-prefix-list": ROUTES, "type": "ipv4"}}}}
-    rules = {
-        "10": {"action": "permit", "match": {config.loopbacks: {"min-prefix-len": 32, "max-prefix-len": 32}}},
-        "20": {
-            "action": "permit",
-            "match": {str(rails): {"min-prefix-len": config.leaf_length, "max-prefix-len": config.leaf_length}},
-        },
+    lists = {
+        ROUTES: _prefixes(4, {config.loopbacks: 32, config.rails: config.leaf_length}),
+        LINKS: _prefixes(4, {config.loopbacks: 32, config.rails: 31}),
     }
-    links = {
-        "10": {"action": "permit", "match": {config.loopbacks: {"min-prefix-len": 32, "max-prefix-len": 32}}},
-        "20": {"action": "permit", "match": {str(rails): {"min-prefix-len": 31, "max-prefix-len": 31}}},
-    }
+    if config.ipv6 is not None:
+        lists |= {
+            f"{ROUTES}{IPV6}": _prefixes(6, {config.ipv6.loopbacks: 128, config.ipv6.rails: LEAF_IPV6}),
+            f"{LINKS}{IPV6}": _prefixes(6, {config.ipv6.loopbacks: 128, config.ipv6.rails: 127}),
+        }
     made: dict[str, Any] = {
         "bgp": {"autonomous-system": config.asn, "router-id": config.loopback.partition("/")[0], "state": "enabled"},
         "policy": {
-            "prefix-list": {ROUTES: {"type": "ipv4", "rule": rules}, "CONNECTED": {"type": "ipv4", "rule": links}},
+            "prefix-list": lists,
             "route-map": {
-                ROUTES: own,
-                "CONNECTED": {
+                name: {
                     "rule": {
-                        "10": {
-                            "action": {"permit": {}},
-                            "match": {"ip-prefix-list": "CONNECTED", "type": "ipv4"},
-                        }
+                        "10": {"action": {"permit": {}}, "match": {"ip-prefix-list": name, "type": one["type"]}},
                     }
-                },
+                }
+                for name, one in lists.items()
             },
         },
     }
@@ -282,28 +307,38 @@ def _router(config: SwitchConfig) -> dict[str, Any]:
     return made
 
 
+def _prefixes(version: int, lengths: Mapping[str, int]) -> dict[str, Any]:
+    """A prefix list that lets prefixes of one length pass below each prefix."""
+    rules = {
+        str(10 * number): {"action": "permit", "match": {prefix: {"min-prefix-len": bits, "max-prefix-len": bits}}}
+        for number, (prefix, bits) in enumerate(lengths.items(), 1)
+    }
+    return {"type": f"ipv{version}", "rule": rules}
+
+
 def _bgp(config: SwitchConfig) -> dict[str, Any]:
     uplinks = [port.name for port in config.ports if port.address is None]
-    unicast: dict[str, Any] = {
-        "state": "enabled",
-        "redistribute": {"connected": {"state": "enabled", "route-map": "CONNECTED"}},
-    }
-    if config.aggregate:
-        unicast["aggregate-route"] = {config.aggregate: {"summary-only": "enabled"}}
-    if len(uplinks) > LEAST_PATHS:
-        unicast["multipaths"] = {"ebgp": len(uplinks)}
-    policy = {"route-map": ROUTES}
-    group: dict[str, Any] = {
-        "remote-as": "external",
-        "address-family": {
-            "ipv4-unicast": {"state": "enabled", "policy": {"inbound": policy, "outbound": dict(policy)}}
-        },
-    }
+    aggregates = {4: config.aggregate, **({} if config.ipv6 is None else {6: config.ipv6.aggregate})}
+    families: dict[str, Any] = {}
+    policies: dict[str, Any] = {}
+    for version, aggregate in aggregates.items():
+        name, suffix = FAMILIES[version], VERSIONS[version]
+        families[name] = {
+            "state": "enabled",
+            "redistribute": {"connected": {"state": "enabled", "route-map": f"{LINKS}{suffix}"}},
+        }
+        if aggregate:
+            families[name]["aggregate-route"] = {aggregate: {"summary-only": "enabled"}}
+        if len(uplinks) > LEAST_PATHS:
+            families[name]["multipaths"] = {"ebgp": len(uplinks)}
+        policy = {"route-map": f"{ROUTES}{suffix}"}
+        policies[name] = {"state": "enabled", "policy": {"inbound": policy, "outbound": dict(policy)}}
+    group: dict[str, Any] = {"remote-as": "external", "address-family": policies}
     if config.bfd_ms is not None:
         group["bfd"] = {"profile": PEERS}
     return {
         "state": "enabled",
-        "address-family": {"ipv4-unicast": unicast},
+        "address-family": families,
         "path-selection": {"multipath": {"aspath-ignore": "enabled"}},
         "peer-group": {PEERS: group},
         "neighbor": {name: {"peer-group": PEERS, "type": "unnumbered"} for name in uplinks},
@@ -346,8 +381,8 @@ def _read_filter(settings: dict[str, Any], name: str) -> tuple[frozenset[Rule], 
     """What an access list permits, and whether its last rule denies all else."""
     rules = settings.get("acl", {}).get(name, {}).get("rule", {})
     *permits, last = [rules[number] for number in sorted(rules, key=int)] or [{}]
-    everything = {"match": {"ip": {"source-ip": "ANY", "dest-ip": "ANY"}}, "action": {"deny": {}}}
-    return frozenset(map(_rule, permits if last == everything else rules.values())), last == everything
+    denies = last == EVERYTHING_ELSE
+    return frozenset(map(_rule, permits if denies else rules.values())), denies
 
 
 def _rule(rule: dict[str, Any]) -> Rule:
@@ -360,7 +395,8 @@ def _rule(rule: dict[str, Any]) -> Rule:
         or len(ports) > 1
     ):
         raise ValueError(f"access list: {rule} is no rule of this suite")
-    return Rule(match["source-ip"], match["dest-ip"], protocol, ports[0] if ports else None)
+    known = "icmp" if protocol == ICMPV6 else protocol
+    return Rule(match["source-ip"], match["dest-ip"], known, ports[0] if ports else None)
 
 
 def _model(settings: dict[str, Any]) -> Model:
@@ -370,7 +406,8 @@ def _model(settings: dict[str, Any]) -> Model:
         (name, address)
         for name, port in settings["interface"].items()
         if port.get("vrf") != "mgmt"
-        for address in port.get("ipv4", {}).get("address", {})
+        for family in ("ipv4", "ipv6")
+        for address in port.get(family, {}).get("address", {})
     }
     queues = qos["egress-queue-mapping"]["default-global"]["switch-priority"]
     shares = qos["egress-scheduler"]["default-global"]["traffic-class"]
@@ -381,8 +418,9 @@ def _model(settings: dict[str, Any]) -> Model:
     if marking["ecn"] == "enable":
         ecn = Ecn(marking["min-threshold"], marking["max-threshold"], marking["probability"])
     watchdog = qos["pfc-watchdog"]
-    (permits, denies), (to_switch, denied) = (_read_filter(settings, name) for name in (FILTER, TO_SWITCH))
-    bound = {FILTER: {"inbound": {}}, TO_SWITCH: {"inbound": {"control-plane": {}}}}
+    both = any(f"{name}{IPV6}" in settings.get("acl", {}) for name in BOUND)
+    lists = [_read_filter(settings, name) for name in _bound(both)]
+    families, group = bgp["address-family"], bgp["peer-group"][PEERS]["address-family"]
     return Model(
         hostname=settings["system"]["hostname"],
         asn=settings["router"]["bgp"]["autonomous-system"],
@@ -390,7 +428,9 @@ def _model(settings: dict[str, Any]) -> Model:
         router_id=settings["router"]["bgp"]["router-id"],
         addresses=frozenset(addresses),
         neighbours=frozenset(bgp["neighbor"]),
-        aggregates=frozenset(bgp["address-family"]["ipv4-unicast"].get("aggregate-route", {})),
+        aggregates=frozenset(
+            prefix for name in FAMILIES.values() for prefix in families.get(name, {}).get("aggregate-route", {})
+        ),
         mtu=frozenset((name, port["link"]["mtu"]) for name, port in ports.items()),
         priorities=frozenset(
             (int(dscp), to["switch-priority"])
@@ -408,8 +448,23 @@ def _model(settings: dict[str, Any]) -> Model:
         ecn=ecn,
         watchdog_ms=watchdog["polling-interval"] * watchdog["robustness"],
         adaptive=settings["router"].get("adaptive-routing", {}).get("state") == "enabled",
-        permits=permits | to_switch,
-        filtered=frozenset(name for name, port in ports.items() if denies and denied and port.get("acl") == bound),
+        permits=frozenset[Rule]().union(*(permits for permits, _ in lists)),
+        filtered=frozenset(
+            name
+            for name, port in ports.items()
+            if all(denies for _, denies in lists) and port.get("acl") == _bound(both)
+        ),
+        ipv6=_routes(families.get(FAMILIES[6], {}), group.get(FAMILIES[6], {}), IPV6),
+    )
+
+
+def _routes(own: dict[str, Any], of_neighbours: dict[str, Any], suffix: str) -> bool:
+    """Whether a family's own routes are announced and its neighbours' taken, the planned ones only."""
+    policy = {"route-map": f"{ROUTES}{suffix}"}
+    connected = own.get("redistribute", {}).get("connected", {})
+    return (own.get("state"), of_neighbours.get("state")) == ("enabled", "enabled") and (
+        of_neighbours.get("policy") == {"inbound": policy, "outbound": policy}
+        and connected == {"state": "enabled", "route-map": f"{LINKS}{suffix}"}
     )
 
 

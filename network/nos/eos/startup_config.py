@@ -10,12 +10,14 @@ Links between switches have no IPv4 address: BGP by interface over link-local ad
 (RFC 5549). EOS has no line for the length of a cable, so the headroom of a port is its own affair.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from inventory.site.sections.networks import LEAF_IPV6
 from inventory.yaml_data import read_data
 from network.lossless import Ecn
 from network.nos import capabilities
@@ -41,6 +43,8 @@ SNMP_USER = _CLI.replace("{line}", "snmp-server user {user} READERS v3 auth sha 
 PASSWORD = _CLI.replace("{line}", "username {user} privilege 15 role network-admin secret 0 $SWITCH_PASSWORD")
 """Command that sets the password which eAPI takes."""
 ROUTES, LINKS, PEERS, QOS = "PLANNED", "CONNECTED", "FABRIC", "LOSSLESS"
+IPV6 = "-IPV6"
+"""Behind the names of the lists and maps of IPv6."""
 DRAINED = "DRAINED"
 """Route map of a switch in maintenance, for what it announces."""
 PREPENDED = 3
@@ -119,6 +123,12 @@ def _interfaces(config: SwitchConfig) -> Tree:
             own: Tree = {"ipv6_enable": True}
         else:
             own = {"ip_address": port.address, "access_group_in": FILTER}
+        if port.ipv6 is not None:
+            own |= {
+                "ipv6_address": port.ipv6,
+                "ipv6_nd_ra_disabled": True,  # servers have their routes from the plan
+                "ipv6_access_group_in": f"{FILTER}{IPV6}",
+            }
         ports.append(
             {
                 "name": port.name,
@@ -131,24 +141,40 @@ def _interfaces(config: SwitchConfig) -> Tree:
                 **own,
             }
         )
-    return {
-        "ethernet_interfaces": ports,
-        "loopback_interfaces": [{"name": LOOPBACK, "ip_address": config.loopback}],
-    }
+    loopback = {"name": LOOPBACK, "ip_address": config.loopback}
+    if config.ipv6 is not None:
+        loopback["ipv6_address"] = config.ipv6.loopback
+    return {"ethernet_interfaces": ports, "loopback_interfaces": [loopback]}
 
 
 def _filters(config: SwitchConfig) -> Tree:
     """Filter of the ports to servers. It holds for packets to the switch itself too."""
+    if not config.filtered:
+        return {}
+    made: Tree = {"ip_access_lists": [{"name": FILTER, "entries": _entries(config, 4)}]}
+    if config.ipv6 is not None:
+        made["ipv6_access_lists"] = [{"name": f"{FILTER}{IPV6}", "entries": _entries(config, 6)}]
+    return made
+
+
+def _entries(config: SwitchConfig, version: int) -> list[Tree]:
+    """Entries of the access list of one version of IP."""
+    words = PROTOCOLS[version]
     entries: list[Tree] = []
     for rule in config.permits:
-        entry: Tree = {"action": "permit", "protocol": "ip" if rule.protocol == "any" else rule.protocol}
-        entry |= {"source": rule.source, "destination": rule.destination}
-        if rule.port is not None:
-            entry |= {"destination_ports_match": "eq", "destination_ports": [str(rule.port)]}
-        entries.append(entry)
-    entries.append({"action": "deny", "protocol": "ip", "source": "any", "destination": "any"})
-    numbered = [{"sequence": 10 * number, **entry} for number, entry in enumerate(entries, 1)]
-    return {"ip_access_lists": [{"name": FILTER, "entries": numbered}]} if config.filtered else {}
+        if rule.version == version:
+            source, destination = ("any" if one == "::/0" else one for one in (rule.source, rule.destination))
+            entry: Tree = {"action": "permit", "protocol": words.get(rule.protocol, rule.protocol)}
+            entry |= {"source": source, "destination": destination}
+            if rule.port is not None:
+                entry |= {"destination_ports_match": "eq", "destination_ports": [str(rule.port)]}
+            entries.append(entry)
+    entries.append({"action": "deny", "protocol": words["any"], "source": "any", "destination": "any"})
+    return [{"sequence": 10 * number, **entry} for number, entry in enumerate(entries, 1)]
+
+
+PROTOCOLS = {4: {"any": "ip"}, 6: {"any": "ipv6", "icmp": "icmpv6"}}
+"""{version of IP: {protocol of a rule: EOS's word where it has another}}."""
 
 
 def _qos(config: SwitchConfig) -> Tree:
@@ -197,41 +223,7 @@ def _qos(config: SwitchConfig) -> Tree:
 def _routes(config: SwitchConfig) -> Tree:
     uplinks = [port.name for port in config.ports if port.address is None]
     paths = max(MAXIMUM_PATHS, len(uplinks))
-    loopbacks = {"sequence": 10, "action": f"permit {config.loopbacks} eq 32"}
-    lists = [
-        {
-            "name": name,
-            "sequence_numbers": [loopbacks, {"sequence": 20, "action": f"permit {config.rails} eq {length}"}],
-        }
-        for name, length in ((LINKS, 31), (ROUTES, config.leaf_length))
-    ]
-    maps = [
-        {
-            "name": name,
-            "sequence_numbers": [{"sequence": 10, "type": "permit", "match": [f"ip address prefix-list {name}"]}],
-        }
-        for name in (LINKS, ROUTES)
-    ]
-    if config.drained:
-        longer = f"as-path prepend {' '.join([str(config.asn)] * PREPENDED)}"
-        maps.append(
-            {
-                "name": DRAINED,
-                "sequence_numbers": [
-                    {
-                        "sequence": 10,
-                        "type": "permit",
-                        "match": [f"ip address prefix-list {ROUTES}"],
-                        "set": [longer],
-                    }
-                ],
-            }
-        )
-    group: Tree = {
-        "name": PEERS,
-        "route_map_in": ROUTES,
-        "route_map_out": DRAINED if config.drained else ROUTES,
-    }
+    group: Tree = {"name": PEERS, **_policies(config, "")}
     if config.bfd_ms is not None:
         group["bfd"] = True
     bgp: Tree = {
@@ -252,10 +244,28 @@ def _routes(config: SwitchConfig) -> Tree:
             ]
         },
     }
-    if config.aggregate:
-        bgp["aggregate_addresses"] = [{"prefix": config.aggregate, "summary_only": True}]
+    aggregates = [config.aggregate]
+    lists = {"prefix_lists": _prefix_lists("", {config.loopbacks: (32, 32), config.rails: (31, config.leaf_length)})}
+    maps = _route_maps(config, "ip", "")
+    if config.ipv6 is not None:
+        own = config.ipv6
+        aggregates.append(own.aggregate)
+        lists["ipv6_prefix_lists"] = _prefix_lists(IPV6, {own.loopbacks: (128, 128), own.rails: (127, LEAF_IPV6)})
+        maps += _route_maps(config, "ipv6", IPV6)
+        # What stands in router mode holds for all families: with two, each says its own.
+        connected = bgp.pop("redistribute")
+        bgp["address_family_ipv4"]["redistribute"] = connected
+        bgp["address_family_ipv6"] = {
+            "peer_groups": [{"name": PEERS, "activate": True, **_policies(config, IPV6)}],
+            "redistribute": {"connected": {"enabled": True, "route_map": f"{LINKS}{IPV6}"}},
+        }
+        bgp["address_family_ipv4"]["peer_groups"][0] |= {
+            key: group.pop(key) for key in ("route_map_in", "route_map_out")
+        }
+    if any(aggregates):
+        bgp["aggregate_addresses"] = [{"prefix": prefix, "summary_only": True} for prefix in aggregates if prefix]
     made: Tree = {
-        "prefix_lists": lists,
+        **lists,
         "route_maps": sorted(maps, key=lambda one: str(one["name"])),
         "peer_filters": [
             {"name": PEERS, "sequence_numbers": [{"sequence": 10, "match": "as-range 1-4294967295 result accept"}]}
@@ -265,6 +275,40 @@ def _routes(config: SwitchConfig) -> Tree:
     if config.bfd_ms is not None:
         made["router_bfd"] = {"interval": config.bfd_ms, "min_rx": config.bfd_ms, "multiplier": DETECT}
     return made
+
+
+def _policies(config: SwitchConfig, suffix: str) -> Tree:
+    """Route maps of the neighbours."""
+    return {
+        "route_map_in": f"{ROUTES}{suffix}",
+        "route_map_out": f"{DRAINED if config.drained else ROUTES}{suffix}",
+    }
+
+
+def _prefix_lists(suffix: str, lengths: Mapping[str, tuple[int, int]]) -> list[Tree]:
+    """Lists of the switch's own links and of all planned routes, which let prefixes of one length pass below each prefix."""
+    return [
+        {
+            "name": f"{name}{suffix}",
+            "sequence_numbers": [
+                {"sequence": 10 * number, "action": f"permit {prefix} eq {bits[place]}"}
+                for number, (prefix, bits) in enumerate(lengths.items(), 1)
+            ],
+        }
+        for place, name in enumerate((LINKS, ROUTES))
+    ]
+
+
+def _route_maps(config: SwitchConfig, family: str, suffix: str) -> list[Tree]:
+    def one(name: str, prefixes: str, **more: list[str]) -> Tree:
+        match = [f"{family} address prefix-list {prefixes}{suffix}"]
+        entry = {"sequence": 10, "type": "permit", "match": match, **more}
+        return {"name": f"{name}{suffix}", "sequence_numbers": [entry]}
+
+    maps = [one(name, name) for name in (LINKS, ROUTES)]
+    if config.drained:
+        maps.append(one(DRAINED, ROUTES, set=[f"as-path prepend {' '.join([str(config.asn)] * PREPENDED)}"]))
+    return maps
 
 
 def render(config: SwitchConfig) -> str:
@@ -302,17 +346,19 @@ def _text(tree: Tree) -> Iterator[Iterable[str]]:
     yield ["management api http-commands", "   no shutdown", "   !", f"   vrf {VRF}", "      no shutdown"]
     for port in tree["ethernet_interfaces"]:
         yield _port(port)
-    yield [f"interface {LOOPBACK}", f"   ip address {tree['loopback_interfaces'][0]['ip_address']}"]
+    yield [f"interface {LOOPBACK}", *_addresses(tree["loopback_interfaces"][0])]
     address = tree["management_interfaces"][0]["ip_address"]
     yield [f"interface {MANAGEMENT}", f"   vrf {VRF}", f"   ip address {address}"]
-    for one in tree.get("ip_access_lists", []):
-        yield [f"ip access-list {one['name']}", *(f"   {_entry(entry)}" for entry in one["entries"])]
+    for family in ("ipv6", "ip"):
+        for one in tree.get(f"{family}_access_lists", []):
+            yield [f"{family} access-list {one['name']}", *(f"   {_entry(entry)}" for entry in one["entries"])]
     yield ["ip routing ipv6 interfaces", f"no ip routing vrf {VRF}"]
-    for one in tree["prefix_lists"]:
-        yield [
-            f"ip prefix-list {one['name']}",
-            *(f"   seq {s['sequence']} {s['action']}" for s in one["sequence_numbers"]),
-        ]
+    for family, key in (("ip", "prefix_lists"), ("ipv6", "ipv6_prefix_lists")):
+        for one in tree.get(key, []):
+            yield [
+                f"{family} prefix-list {one['name']}",
+                *(f"   seq {s['sequence']} {s['action']}" for s in one["sequence_numbers"]),
+            ]
     yield ["ipv6 unicast-routing"]
     yield [f"ntp server vrf {VRF} {server['name']} iburst" for server in tree.get("ntp", {}).get("servers", [])]
     yield (f"qos map {kind} {line}" for kind, key in _MAPS for line in tree["qos"]["map"][key])
@@ -383,10 +429,19 @@ def _port(port: Tree) -> Iterator[str]:
     yield f"   mtu {port['mtu']}"
     yield f"   speed {port['speed']}"
     yield "   no switchport"
-    yield f"   ip address {port['ip_address']}" if "ip_address" in port else "   ipv6 enable"
-    if "access_group_in" in port:
-        yield f"   ip access-group {port['access_group_in']} in"
+    yield from _addresses(port) if "ip_address" in port else ("   ipv6 enable",)
+    if port.get("ipv6_nd_ra_disabled"):
+        yield "   ipv6 nd ra disabled"
+    for family, key in (("ip", "access_group_in"), ("ipv6", "ipv6_access_group_in")):
+        if key in port:
+            yield f"   {family} access-group {port[key]} in"
     yield f"   service-profile {port['service_profile']}"
+
+
+def _addresses(port: Tree) -> Iterator[str]:
+    yield f"   ip address {port['ip_address']}"
+    if "ipv6_address" in port:
+        yield f"   ipv6 address {port['ipv6_address']}"
 
 
 def _entry(entry: Tree) -> str:
@@ -403,15 +458,28 @@ def _bgp(bgp: Tree) -> Iterator[str]:
         yield f"   neighbor {group['name']} peer group"
         if group.get("bfd"):
             yield f"   neighbor {group['name']} bfd"
-        yield f"   neighbor {group['name']} route-map {group['route_map_in']} in"
-        yield f"   neighbor {group['name']} route-map {group['route_map_out']} out"
+        yield from _neighbour_maps(group, "   ")
     for one in bgp.get("aggregate_addresses", []):
         yield f"   aggregate-address {one['prefix']} summary-only"
-    yield f"   redistribute connected route-map {bgp['redistribute']['connected']['route_map']}"
+    if "redistribute" in bgp:
+        yield f"   redistribute connected route-map {bgp['redistribute']['connected']['route_map']}"
     for one in bgp["neighbor_interfaces"]:
         yield f"   neighbor interface {one['name']} peer-group {one['peer_group']} peer-filter {one['peer_filter']}"
-    yield from ("   !", "   address-family ipv4", f"      neighbor {PEERS} activate")
-    yield f"      neighbor {PEERS} next-hop address-family ipv6 originate"
+    for version in (4, 6):
+        if family := bgp.get(f"address_family_ipv{version}"):
+            yield from ("   !", f"   address-family ipv{version}", f"      neighbor {PEERS} activate")
+            (group,) = family["peer_groups"]
+            yield from _neighbour_maps(group, "      ")
+            if "next_hop" in group:
+                yield f"      neighbor {PEERS} next-hop address-family ipv6 originate"
+            if "redistribute" in family:
+                yield f"      redistribute connected route-map {family['redistribute']['connected']['route_map']}"
+
+
+def _neighbour_maps(group: Tree, indent: str) -> Iterator[str]:
+    for way in ("in", "out"):
+        if name := group.get(f"route_map_{way}"):
+            yield f"{indent}neighbor {group['name']} route-map {name} {way}"
 
 
 def _ssh(ssh: Tree) -> Iterator[str]:
@@ -473,18 +541,24 @@ def _model(sections: Sections) -> Model:
         raise ValueError(f"queue {', '.join(map(str, sorted(ecn_of)))} is marked and not the one without loss")
     lossless = [name for name, body in ports.items() if f"service-profile {QOS}" in body]
     (timeout,) = _one(sections, r"priority-flow-control pause watchdog default timeout ([\d.]+)")
-    permits, denies = _read_filter(sections.get(f"ip access-list {FILTER}", []))
-    addresses = [(name, found) for name, body in ports.items() for (found,) in _all(body, r"ip address (\S+)")]
+    lists = _read_filters(sections)
+    addresses = [
+        (name, found)
+        for name, body in {"lo": sections[f"interface {LOOPBACK}"], **ports}.items()
+        for (found,) in _all(body, r"(?:ip|ipv6) address (\S+)")
+    ]
+    if not any(name == "lo" for name, _ in addresses):
+        raise ValueError(f"startup-config has no address of {LOOPBACK}")
     return Model(
         hostname=_one(sections, r"hostname (\S+)")[0],
         asn=int(number),
         router_id=_one(bgp, r"router-id (\S+)")[0],
-        addresses=frozenset({("lo", _one(sections[f"interface {LOOPBACK}"], r"ip address (\S+)")[0]), *addresses}),
+        addresses=frozenset(addresses),
         neighbours=frozenset(
             name for (name,) in _all(bgp, rf"neighbor interface (\S+) peer-group {PEERS} peer-filter \S+")
         ),
         aggregates=frozenset(prefix for (prefix,) in _all(bgp, r"aggregate-address (\S+) summary-only")),
-        drained=bool(_all(bgp, rf"neighbor {PEERS} route-map {DRAINED} out")) and _prepends(sections),
+        drained=_drained(bgp, sections),
         mtu=frozenset((name, int(_one(body, r"mtu (\d+)")[0])) for name, body in ports.items()),
         priorities=frozenset((int(dscp), int(to)) for dscps, to in marked for dscp in dscps.split() if int(to)),
         queues=frozenset((p, queue) for p, queue in queue_of.items() if queue),
@@ -493,27 +567,66 @@ def _model(sections: Sections) -> Model:
         ecn=ecn_of.get(queue_of[priority]),
         watchdog_ms=round(float(timeout) * 1000),
         adaptive=False,
-        permits=permits,
-        filtered=frozenset(name for name, body in ports.items() if denies and f"ip access-group {FILTER} in" in body),
+        permits=frozenset[Rule]().union(*(permits for permits, _ in lists.values())),
+        filtered=frozenset(
+            name
+            for name, body in ports.items()
+            if all(denies and f"{group} in" in body for group, (_, denies) in lists.items())
+        ),
+        ipv6=_routes_ipv6(bgp),
     )
 
 
-def _prepends(sections: Sections) -> bool:
-    """Whether the route map of maintenance makes paths longer."""
-    return bool(_all(sections.get(f"route-map {DRAINED} permit 10", []), r"set as-path prepend [\d ]+"))
+def _family(bgp: list[str], version: int) -> list[str]:
+    """Lines of an address family of BGP."""
+    body = itertools.dropwhile(lambda line: line != f"address-family ipv{version}", bgp)
+    return list(itertools.takewhile(lambda line: line != "!", itertools.islice(body, 1, None)))
 
 
-def _read_filter(lines: list[str]) -> tuple[frozenset[Rule], bool]:
+def _routes_ipv6(bgp: list[str]) -> bool:
+    """Whether neighbours get the planned IPv6 routes and no others."""
+    out = rf"neighbor {PEERS} route-map (?:{ROUTES}|{DRAINED}){IPV6} out"
+    lines = _family(bgp, 6)
+    wanted = {
+        f"neighbor {PEERS} activate",
+        f"neighbor {PEERS} route-map {ROUTES}{IPV6} in",
+        f"redistribute connected route-map {LINKS}{IPV6}",
+    }
+    return wanted <= set(lines) and bool(_all(lines, out))
+
+
+def _drained(bgp: list[str], sections: Sections) -> bool:
+    """Whether paths of all families are made longer for the neighbours."""
+    suffixes = ("", IPV6) if _family(bgp, 6) else ("",)
+    return all(
+        f"neighbor {PEERS} route-map {DRAINED}{suffix} out" in bgp
+        and bool(_all(sections.get(f"route-map {DRAINED}{suffix} permit 10", []), r"set as-path prepend [\d ]+"))
+        for suffix in suffixes
+    )
+
+
+def _read_filters(sections: Sections) -> dict[str, tuple[frozenset[Rule], bool]]:
+    """{command that puts it on a port: what it permits, whether it denies all else} of the access lists; IPv6's if there is one."""
+    second = f"ipv6 access-list {FILTER}{IPV6}"
+    found = {f"ip access-group {FILTER}": _read_filter(sections.get(f"ip access-list {FILTER}", []), 4)}
+    if second in sections:
+        found[f"ipv6 access-group {FILTER}{IPV6}"] = _read_filter(sections[second], 6)
+    return found
+
+
+def _read_filter(lines: list[str], version: int) -> tuple[frozenset[Rule], bool]:
     """What an access list permits, and whether its last entry denies all else."""
+    known = {word: protocol for protocol, word in PROTOCOLS[version].items()}
     entries = [line.partition(" ")[2] for line in sorted(lines, key=lambda line: int(line.split()[0]))]
-    denies = entries[-1:] == ["deny ip any any"]
+    denies = entries[-1:] == [f"deny {PROTOCOLS[version]['any']} any any"]
     permits = set()
     for entry in entries[:-1] if denies else entries:
-        match = re.fullmatch(r"permit (ip|icmp|tcp|udp) (\S+) (\S+?)(?: eq (\d+))?", entry)
+        match = re.fullmatch(r"permit (ip|ipv6|icmp|icmpv6|tcp|udp) (\S+) (\S+?)(?: eq (\d+))?", entry)
         if match is None:
             raise ValueError(f"access list: {entry!r} is no entry of this suite")
         port = None if match[4] is None else int(match[4])
-        permits.add(Rule(match[2], match[3], "any" if match[1] == "ip" else match[1], port))
+        source, destination = ("::/0" if (one, version) == ("any", 6) else one for one in match.group(2, 3))
+        permits.add(Rule(source, destination, known.get(match[1], match[1]), port))
     return frozenset(permits), denies
 
 

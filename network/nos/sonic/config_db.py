@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from inventory.site.sections.networks import LEAF_IPV6
 from inventory.yaml_data import read_data
 from network.lossless import Ecn
-from network.nos.model import Model, SwitchConfig
+from network.nos.model import Ipv6, Model, SwitchConfig
 from network.separation import NAME as FILTER
 from network.separation import Rule
 
@@ -35,6 +36,9 @@ SNMP_USER = 'config snmp user add {user} Priv RO SHA "$SNMP_AUTH" AES "$SNMP_PRI
 NAME = "bringup"
 """Name of each map and profile of which the file has one."""
 ROUTES, LINKS, PEERS = "PLANNED", "CONNECTED", "FABRIC"
+IPV6 = "_IPV6"
+"""Behind the names of the lists and filters of IPv6."""
+FAMILY_IPV6 = "default|ipv6_unicast"
 PORT = re.compile(r"swp([0-9]+)(?:s([0-9]+))?")
 COLOURS = ("green", "yellow", "red")
 PRIORITIES = range(8)
@@ -42,7 +46,6 @@ IP_PROTOCOLS = {"icmp": "1", "tcp": "6", "udp": "17"}
 """Numbers of IANA's registry of protocols."""
 FIRST = 9990
 """Priority of the first rule of a filter; the highest matches first."""
-DENY = {"PRIORITY": "1", "IP_TYPE": "IPV4ANY", "PACKET_ACTION": "DROP"}
 OWNED = frozenset(
     {
         *("BGP_GLOBALS", "BGP_GLOBALS_AF", "BGP_GLOBALS_AF_AGGREGATE_ADDR", "BGP_NEIGHBOR", "BGP_PEER_GROUP"),
@@ -191,9 +194,14 @@ def _addresses(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Tabl
         else:
             interfaces[name] = {}
             interfaces[f"{name}|{port.address}"] = {}
+            if port.ipv6 is not None:
+                interfaces[f"{name}|{port.ipv6}"] = {}
     return {
         "INTERFACE": interfaces,
-        "LOOPBACK_INTERFACE": {"Loopback0": {}, f"Loopback0|{config.loopback}": {}},
+        "LOOPBACK_INTERFACE": {
+            "Loopback0": {},
+            **{f"Loopback0|{address}": {} for port, address in config.addresses if port == "lo"},
+        },
     }
 
 
@@ -241,6 +249,38 @@ def _bgp(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Table]:
     }
     if config.aggregate:
         made["BGP_GLOBALS_AF_AGGREGATE_ADDR"] = {f"{family}|{config.aggregate}": {"summary_only": "true"}}
+    if config.ipv6 is not None:
+        for table, rows in _bgp_ipv6(config.ipv6, made["BGP_GLOBALS_AF"][family]).items():
+            made.setdefault(table, {}).update(rows)
+    return made
+
+
+def _bgp_ipv6(own: Ipv6, limits: dict[str, Any]) -> dict[str, Table]:
+    """Rows of the same tables for IPv6. The key of a route map's prefix set is the one of both families (sonic-route-map.yang)."""
+    routes, links = f"{ROUTES}{IPV6}", f"{LINKS}{IPV6}"
+    made: dict[str, Table] = {
+        "PREFIX_SET": {name: {"mode": "IPv6"} for name in (routes, links)},
+        "PREFIX": {
+            f"{name}|{number}|{prefix}|{length}..{length}": {"action": "permit"}
+            for name, lengths in ((routes, (128, LEAF_IPV6)), (links, (128, 127)))
+            for number, prefix, length in zip((10, 20), (own.loopbacks, own.rails), lengths, strict=True)
+        },
+        "ROUTE_MAP_SET": {name: {} for name in (routes, links)},
+        "ROUTE_MAP": {
+            f"{name}|10": {"route_operation": "permit", "match_prefix_set": name} for name in (routes, links)
+        },
+        "BGP_GLOBALS_AF": {FAMILY_IPV6: dict(limits)},
+        "ROUTE_REDISTRIBUTE": {"default|connected|bgp|ipv6": {"route_map": [links]}},
+        "BGP_PEER_GROUP_AF": {
+            f"default|{PEERS}|ipv6_unicast": {
+                "admin_status": "up",
+                "route_map_in": [routes],
+                "route_map_out": [routes],
+            }
+        },
+    }
+    if own.aggregate:
+        made["BGP_GLOBALS_AF_AGGREGATE_ADDR"] = {f"{FAMILY_IPV6}|{own.aggregate}": {"summary_only": "true"}}
     return made
 
 
@@ -352,41 +392,70 @@ def _filters(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Table]
     """Filter of the ports to servers. The table holds for packets to the switch itself too."""
     if not config.filtered:
         return {}
-    rules: Table = {}
-    for number, rule in enumerate(config.permits):
-        row = {"PRIORITY": str(FIRST - 10 * number), "SRC_IP": rule.source, "DST_IP": rule.destination}
-        if rule.protocol != "any":
-            row["IP_PROTOCOL"] = IP_PROTOCOLS[rule.protocol]
-        if rule.port is not None:
-            row["L4_DST_PORT"] = str(rule.port)
-        rules[f"{FILTER}|PERMIT_{number + 1}"] = {**row, "PACKET_ACTION": "FORWARD"}
-    rules[f"{FILTER}|DENY"] = dict(DENY)
     ports = [names[port] for port in config.filtered]
-    return {"ACL_TABLE": {FILTER: {"type": "L3", "stage": "ingress", "ports": ports}}, "ACL_RULE": rules}
+    tables, rules = Table(), Table()
+    for kind in FILTERS if config.ipv6 is not None else FILTERS[:1]:
+        tables[kind.name] = {"type": kind.type, "stage": "ingress", "ports": list(ports)}
+        for number, rule in enumerate(one for one in config.permits if one.version == kind.version):
+            row = {"PRIORITY": str(FIRST - 10 * number), kind.source: rule.source, kind.destination: rule.destination}
+            if rule.protocol != "any":
+                row["IP_PROTOCOL"] = kind.protocols[rule.protocol]
+            if rule.port is not None:
+                row["L4_DST_PORT"] = str(rule.port)
+            rules[f"{kind.name}|PERMIT_{number + 1}"] = {**row, "PACKET_ACTION": "FORWARD"}
+        rules[f"{kind.name}|DENY"] = dict(kind.deny)
+    return {"ACL_TABLE": tables, "ACL_RULE": rules}
 
 
-def _read_filter(tables: dict[str, Any], alias: Mapping[str, str]) -> tuple[frozenset[Rule], frozenset[str]]:
-    """What the filter permits, and the ports that it is on if it denies all else."""
+def _read_filters(tables: dict[str, Any], alias: Mapping[str, str]) -> tuple[frozenset[Rule], frozenset[str]]:
+    """What the filters permit, and the ports that they are on if they deny all else. That of IPv6 counts if there is one."""
+    there = {name.partition("|")[0] for name in (*tables.get("ACL_TABLE", {}), *tables.get("ACL_RULE", {}))}
+    found = [_read_filter(tables, kind) for kind in FILTERS if kind.version == 4 or kind.name in there]
+    on = set.intersection(*(ports for _, ports in found))
+    return frozenset[Rule]().union(*(permits for permits, _ in found)), frozenset(alias[port] for port in on)
+
+
+def _read_filter(tables: dict[str, Any], kind: "Filter") -> tuple[frozenset[Rule], set[str]]:
     rules = {
         name.partition("|")[2]: row
         for name, row in tables.get("ACL_RULE", {}).items()
-        if name.partition("|")[0] == FILTER
+        if name.partition("|")[0] == kind.name
     }
-    denies = rules.pop("DENY", None) == DENY and all(int(row["PRIORITY"]) > 1 for row in rules.values())
+    denies = rules.pop("DENY", None) == kind.deny and all(int(row["PRIORITY"]) > 1 for row in rules.values())
     permits = set()
+    taken = {kind.source, kind.destination, "IP_PROTOCOL", "L4_DST_PORT"}
     for name, row in rules.items():
-        if row["PACKET_ACTION"] != "FORWARD" or set(row) - {*TAKEN, "PRIORITY", "PACKET_ACTION"}:
-            raise ValueError(f"ACL_RULE {FILTER}|{name} is no rule of this suite")
-        protocol = {number: word for word, number in IP_PROTOCOLS.items()}.get(row.get("IP_PROTOCOL", ""), "any")
+        if row["PACKET_ACTION"] != "FORWARD" or set(row) - {*taken, "PRIORITY", "PACKET_ACTION"}:
+            raise ValueError(f"ACL_RULE {kind.name}|{name} is no rule of this suite")
+        protocol = {number: word for word, number in kind.protocols.items()}.get(row.get("IP_PROTOCOL", ""), "any")
         port = row.get("L4_DST_PORT")
-        permits.add(Rule(row["SRC_IP"], row["DST_IP"], protocol, None if port is None else int(port)))
-    table = tables.get("ACL_TABLE", {}).get(FILTER, {})
-    on = table.get("ports", []) if denies and (table.get("type"), table.get("stage")) == ("L3", "ingress") else []
-    return frozenset(permits), frozenset(alias[port] for port in on)
+        permits.add(Rule(row[kind.source], row[kind.destination], protocol, None if port is None else int(port)))
+    table = tables.get("ACL_TABLE", {}).get(kind.name, {})
+    on = table.get("ports", []) if denies and (table.get("type"), table.get("stage")) == (kind.type, "ingress") else []
+    return frozenset(permits), set(on)
 
 
-TAKEN = ("SRC_IP", "DST_IP", "IP_PROTOCOL", "L4_DST_PORT")
-"""Fields by which a rule takes packets."""
+class Filter(NamedTuple):
+    """How SONiC filters one version of IP: table, its type, and the fields by which a rule takes packets."""
+
+    version: int
+    name: str
+    type: str
+    source: str
+    destination: str
+    protocols: Mapping[str, str]
+    ip_type: str
+
+    @property
+    def deny(self) -> dict[str, str]:
+        """The last rule."""
+        return {"PRIORITY": "1", "IP_TYPE": self.ip_type, "PACKET_ACTION": "DROP"}
+
+
+FILTERS = (
+    Filter(4, FILTER, "L3", "SRC_IP", "DST_IP", IP_PROTOCOLS, "IPV4ANY"),
+    Filter(6, f"{FILTER}{IPV6}", "L3V6", "SRC_IPV6", "DST_IPV6", {**IP_PROTOCOLS, "icmp": "58"}, "IPV6ANY"),
+)
 
 
 def _management(config: SwitchConfig) -> dict[str, Table]:
@@ -429,7 +498,10 @@ def _model(tables: dict[str, Any]) -> Model:
     maps = {kind: next(iter(tables[kind].values())) for kind in ("DSCP_TO_TC_MAP", "TC_TO_QUEUE_MAP")}
     watchdogs = {row["detection_time"] for name, row in tables["PFC_WD"].items() if name != "GLOBAL"}
     (lengths,) = tables["CABLE_LENGTH"].values()
-    permits, filtered = _read_filter(tables, alias)
+    permits, filtered = _read_filters(tables, alias)
+    routes, links = f"{ROUTES}{IPV6}", f"{LINKS}{IPV6}"
+    of_neighbours = tables["BGP_PEER_GROUP_AF"].get(f"default|{PEERS}|ipv6_unicast", {})
+    connected = tables["ROUTE_REDISTRIBUTE"].get("default|connected|bgp|ipv6", {})
     return Model(
         hostname=device["hostname"],
         asn=int(bgp["local_asn"]),
@@ -451,6 +523,8 @@ def _model(tables: dict[str, Any]) -> Model:
         adaptive=False,
         permits=permits,
         filtered=filtered,
+        ipv6=of_neighbours == {"admin_status": "up", "route_map_in": [routes], "route_map_out": [routes]}
+        and connected == {"route_map": [links]},
     )
 
 

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
+from capacity.outputs.documents import installation
 from capacity.outputs.documents.addressing import documents
+from tests.network import dual_stack
 from tests.plans import plan_of
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -47,6 +49,31 @@ def test_rails_loopbacks_and_bmcs_are_told_apart_by_their_names():
     assert names["rol001-swp1s0"] == "10.76.0.0"
     assert names["rol001-lo"] == "10.78.0.1"
     assert {"gpu001", "gpu001-bmc", "rol001-oob", "spine01-lo"} <= set(names)
+
+
+def test_both_families_have_one_name_and_each_its_way_back():
+    made = documents(dual_stack.plan())
+    first, second = (records(made["dns-records.zone"], kind) for kind in ("A", "AAAA"))
+    names = dict(second)
+    assert len(names) == len(second)
+    assert set(names) < set(dict(first))
+    assert names["gpu001-rail0"] == "fd00:76::1"
+    assert {"rol001-lo", "gpu001-bmc"} <= set(names)
+    back = dict(records(made["dns-reverse.zone"], "PTR"))
+    assert all(back[f"{ipaddress.ip_address(address).reverse_pointer}."] == name for name, address in second)
+    reserved = rows(made["dhcp-reservations.csv"])
+    assert {row["network"] for row in reserved if ":" in row["address"]} == {"bmc"}
+    netbox = {(row["dns_name"], row["address"]) for row in rows(made["netbox-ip-addresses.csv"])}
+    assert {("gpu001-rail0", "10.76.0.1/31"), ("gpu001-rail0", "fd00:76::1/127")} <= netbox
+
+
+def test_a_table_of_networks_has_the_room_of_both_families():
+    found = {
+        (row["network"], row["prefix"]): row for row in rows(installation.document(dual_stack.plan(), "networks.csv"))
+    }
+    assert found["rail", "fd00:76::/48"]["addresses"] == found["rail", "10.76.0.0/16"]["addresses"] == "512"
+    assert found["rail", "fd00:76::/48"]["prefix_size"] == str(2**80)
+    assert "fd00:76::1/127" in installation.document(dual_stack.plan(), "addresses.csv")
 
 
 def test_reservations_have_the_mac_of_the_asset_list_and_no_prefix_length():

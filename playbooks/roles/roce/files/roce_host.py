@@ -159,22 +159,34 @@ def write(place: Path, text: str) -> None:
         raise RoceError(f"{place}: {error.strerror}") from None
 
 
+IPV4, IPV6 = "-4", "-6"
+"""Options of ip(8)."""
+
+
+def family_of(text: str) -> str:
+    """The family of an address or a prefix."""
+    return IPV6 if ":" in text else IPV4
+
+
 def link(dev: str) -> dict[str, Any]:
     return dict(told("ip", "-json", "link", "show", "dev", dev)[0])
 
 
-def addresses(dev: str) -> list[str]:
-    """IPv4 addresses of an interface with their prefix lengths."""
-    shown = told("ip", "-json", "-4", "address", "show", "dev", dev)
+def addresses(dev: str, family: str = IPV4) -> list[str]:
+    """Addresses of an interface with their prefix lengths; of IPv6 without the link-local one, which the kernel gives."""
+    scope = ("scope", "global") if family == IPV6 else ()
+    shown = told("ip", "-json", family, "address", "show", "dev", dev, *scope)
     return sorted(f"{one['local']}/{one['prefixlen']}" for part in shown for one in part.get("addr_info", ()))
 
 
-def set_addresses(dev: str, wanted: Sequence[str]) -> None:
-    for address in addresses(dev):
+def set_addresses(dev: str, wanted: Sequence[str], family: str = IPV4) -> None:
+    for address in addresses(dev, family):
         if address not in wanted:
             do("ip", "address", "del", address, "dev", dev)
+    # Until the kernel has looked for duplicates, it takes an IPv6 address for no route's source.
+    at_once = ("nodad",) if family == IPV6 else ()
     for address in wanted:
-        do("ip", "address", "replace", address, "dev", dev)
+        do("ip", "address", "replace", address, "dev", dev, *at_once)
 
 
 def route(dev: str, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -183,7 +195,7 @@ def route(dev: str, wanted: Mapping[str, str]) -> dict[str, str]:
     All tables are asked: iproute2 fails for one that has no route yet. It leaves the name of the main table out.
     """
     table, prefix = wanted["table"], wanted["prefix"]
-    for one in told("ip", "-json", "-4", "route", "show", "table", "all", "exact", prefix):
+    for one in told("ip", "-json", family_of(prefix), "route", "show", "table", "all", "exact", prefix):
         if one.get("dev") == dev and str(one.get("table", "main")) == table:
             told_of = {"gateway": str(one.get("gateway", "")), "source": str(one.get("prefsrc", ""))}
             return {"prefix": prefix, "table": table, **told_of}
@@ -192,25 +204,27 @@ def route(dev: str, wanted: Mapping[str, str]) -> dict[str, str]:
 
 def set_route(dev: str, wanted: Mapping[str, str]) -> None:
     where = ("via", wanted["gateway"], "dev", dev, "src", wanted["source"], "table", wanted["table"])
-    do("ip", "route", "replace", wanted["prefix"], *where)
+    do("ip", family_of(wanted["prefix"]), "route", "replace", wanted["prefix"], *where)
 
 
 def rule(dev: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """The table that packets from the wanted address are routed by; the first rule decides."""
     source = wanted["source"]
-    tables = [str(one["table"]) for one in told("ip", "-json", "-4", "rule", "show") if one.get("src") == source]
+    rules = told("ip", "-json", family_of(source), "rule", "show")
+    tables = [str(one["table"]) for one in rules if one.get("src") == source]
     return {"source": source, "table": tables[0]} if tables else {}
 
 
 def set_rule(dev: str, wanted: Mapping[str, str]) -> None:
     source, table = wanted["source"], wanted["table"]
+    family = family_of(source)
     while rule(dev, wanted):
-        do("ip", "rule", "del", "from", source)
-    do("ip", "rule", "add", "from", source, "lookup", table, "priority", str(RULE_PRIORITY + int(table)))
+        do("ip", family, "rule", "del", "from", source)
+    do("ip", family, "rule", "add", "from", source, "lookup", table, "priority", str(RULE_PRIORITY + int(table)))
 
 
-def sysctl(dev: str, key: str) -> Path:
-    return PROC / "sys/net/ipv4/conf" / dev / key
+def sysctl(dev: str, key: str, version: str = "ipv4") -> Path:
+    return PROC / "sys/net" / version / "conf" / dev / key
 
 
 def pause(dev: str) -> dict[str, bool]:
@@ -339,6 +353,17 @@ SETTINGS: Mapping[str, Way] = {
     "route_rail": (lambda on, wanted: route(on.netdev, wanted), lambda on, wanted: set_route(on.netdev, wanted)),
     "route_fabric": (lambda on, wanted: route(on.netdev, wanted), lambda on, wanted: set_route(on.netdev, wanted)),
     "rule": (lambda on, wanted: rule(on.netdev, wanted), lambda on, wanted: set_rule(on.netdev, wanted)),
+    "accept_ra_ipv6": (
+        lambda on, _: read(sysctl(on.netdev, "accept_ra", "ipv6")),
+        lambda on, value: write(sysctl(on.netdev, "accept_ra", "ipv6"), value),
+    ),
+    "addresses_ipv6": (
+        lambda on, _: addresses(on.netdev, IPV6),
+        lambda on, wanted: set_addresses(on.netdev, wanted, IPV6),
+    ),
+    "route_rail_ipv6": (lambda on, wanted: route(on.netdev, wanted), lambda on, wanted: set_route(on.netdev, wanted)),
+    "route_fabric_ipv6": (lambda on, wanted: route(on.netdev, wanted), lambda on, wanted: set_route(on.netdev, wanted)),
+    "rule_ipv6": (lambda on, wanted: rule(on.netdev, wanted), lambda on, wanted: set_rule(on.netdev, wanted)),
     "arp_ignore": (
         lambda on, _: read(sysctl(on.netdev, "arp_ignore")),
         lambda on, value: write(sysctl(on.netdev, "arp_ignore"), value),
