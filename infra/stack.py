@@ -11,6 +11,7 @@ from pathlib import Path
 
 from infra.env import environment
 from infra.kube.access import kubeconfig_of
+from inventory.delivered import power_acts
 from inventory.paths import repo_root, var_dir
 
 CALL_LIMIT_S = 60.0
@@ -35,6 +36,7 @@ def start_over(name: str) -> None:
     if shutil.which("pulumi", path=env["PATH"]) is None:
         return
     shutil.rmtree(powered_on_dir(name), ignore_errors=True)
+    shutil.rmtree(power_acts.folder_of(var_dir(name)), ignore_errors=True)
     stacks = {stack["name"].rpartition("/")[2] for stack in json.loads(_pulumi(env, "stack", "ls", "--json"))}
     if name in stacks:
         _pulumi(env, "cancel", "--stack", name, "--yes")

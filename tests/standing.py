@@ -9,6 +9,7 @@ does, and in `make soak` plain Ansible.
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from capacity.model import Plan
 from infra import lab
 from infra.env import environment, mitogen
 from infra.lab import snapshot
+from inventory.delivered import power_acts
 from inventory.delivered.assets import load_assets
 from inventory.findings import Finding
 from inventory.paths import repo_root
@@ -59,6 +61,11 @@ class Standing:
     @property
     def name(self) -> str:
         return self.site.name
+
+    @property
+    def power_acts(self) -> Path:
+        """Records of the power actions by which Pulumi has switched the servers on."""
+        return power_acts.folder_of(self.var / self.name)
 
     @property
     def servers(self) -> list[str]:
@@ -172,6 +179,7 @@ def stand(site_file: Path, var: Path) -> Standing:
     stand = stand_up(site_file, var)
     snapshot.save(stand.name, key)
     notes[-1].write_text(json.dumps(asdict(stand.first) if stand.first else {}))
+    shutil.copytree(stand.power_acts, notes[-1].parent / power_acts.FOLDER, dirs_exist_ok=True)
     wait_until_whole(stand)
     return stand
 
@@ -180,6 +188,7 @@ def restored(site: Site, var: Path, key: str, note: Path) -> Standing:
     """The lab as it was saved. Its stack is not: no test here runs Pulumi on it."""
     stand = Standing(site, build(site), var, environment() | mitogen(), Run(**json.loads(note.read_text())))
     snapshot.restore(site, stand.plan, key)
+    shutil.copytree(note.parent / power_acts.FOLDER, stand.power_acts)
     wait_until_whole(stand)
     return stand
 

@@ -1,4 +1,4 @@
-"""bmc: TLS certificates of the site's CA for BMCs as delivered, which every other command asks for."""
+"""bmc: TLS certificates of the site's CA for BMCs as delivered, which every other command asks for; restarts of servers."""
 
 import argparse
 import sys
@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import CANNOT, OK, UsageError, add_site, add_verb, planned
+from infra.cli.common import CANNOT, OK, UsageError, add_site, add_verb, planned, progress_lines
 from inventory.paths import read_file, write_file
 
 if TYPE_CHECKING:
+    from capacity.model import Plan
     from infra.install.certificates import Contact
 
 CERTIFICATE_BYTES = 64 << 10
@@ -19,7 +20,7 @@ CERTIFICATE_BYTES = 64 << 10
 
 def add(verbs: Any) -> None:
     """Add the verb to the command line."""
-    text = "give BMCs as delivered TLS certificates of the site's CA"
+    text = "give BMCs as delivered TLS certificates of the site's CA; restart servers"
     bmc = verbs.add_parser("bmc", help=text, description=text[0].upper() + text[1:] + ".")
     acts = bmc.add_subparsers(title="actions", metavar="ACTION", required=True)
     requests = add_verb(
@@ -45,6 +46,17 @@ def add(verbs: Any) -> None:
             metavar="NAME",
             help="only this server, also where it answers under the CA already; may be repeated",
         )
+    again = add_verb(
+        acts,
+        "restart",
+        run_restart,
+        "shut servers down that run no jobs and switch them on again: the power action that S016 asks for",
+    )
+    add_site(again)
+    again.add_argument("--server", action="append", required=True, metavar="NAME", help="this server; may be repeated")
+    again.add_argument(
+        "--no-scheduler", action="store_true", help="no scheduler stands yet: servers that are on count as idle"
+    )
     requests.add_argument(
         "--subject",
         required=True,
@@ -95,6 +107,30 @@ def run_certificates(arguments: argparse.Namespace) -> int:
     return _each(arguments, one)
 
 
+def run_restart(arguments: argparse.Namespace) -> int:
+    from infra.cli.firmware import doors_of
+    from infra.firmware.flash import FlashError, restart
+    from network.drivers.errors import DeviceError
+    from network.drivers.parallel import at_once
+
+    plan = planned(arguments.site)
+    _refuse_unknown(arguments.server, plan)
+    doors, say = doors_of(plan, arguments.server, no_scheduler=arguments.no_scheduler), progress_lines()
+
+    def one(name: str) -> str:
+        try:
+            restart(name, doors(name), lambda server, text: say(f"{server}: {text}"))
+        except (FlashError, DeviceError) as error:
+            return str(error)
+        say(f"{name}: power is on again")
+        return ""
+
+    failed = [why for why in at_once(arguments.server, one).values() if why]
+    for why in failed:
+        print(why, file=sys.stderr)
+    return CANNOT if failed else OK
+
+
 def _each(arguments: argparse.Namespace, work: "Callable[[Contact], str]") -> int:
     """Exit status after `work` on all BMCs that are asked for; what it says, or its error, is a line of each."""
     from network.drivers.errors import DeviceError
@@ -129,9 +165,7 @@ def _contacts(arguments: argparse.Namespace) -> "tuple[Callable[[str], Contact],
 
     plan = planned(arguments.site)
     site, assets, book = plan.site, load_assets(plan.site), address_book(plan)
-    servers = plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
-    if unknown := sorted(set(arguments.server) - set(servers)):
-        raise UsageError(f"{site.name} has no server {', '.join(unknown)}")
+    servers = _refuse_unknown(arguments.server, plan)
     own, factory = bmc_credentials(site, assets), factory_credentials(site, assets)
     ca = site_path(site.credentials.bmc.ca, site.dir)
 
@@ -145,3 +179,11 @@ def _contacts(arguments: argparse.Namespace) -> "tuple[Callable[[str], Contact],
         return Contact(name, address, ca, connect, own(name), factory(name) if factory else None)
 
     return contact, arguments.server or servers
+
+
+def _refuse_unknown(named: list[str], plan: "Plan") -> list[str]:
+    """All servers of the plan. UsageError where one that is named is none of them."""
+    servers: list[str] = plan.devices.loc[plan.devices["kind"] == "server", "name"].tolist()
+    if unknown := sorted(set(named) - set(servers)):
+        raise UsageError(f"{plan.site.name} has no server {', '.join(unknown)}")
+    return servers

@@ -81,7 +81,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
         )
         return CANNOT
     todo = [name for name in names if rollout.outstanding(bundles[name], inventories[name])]
-    doors = _doors(plan, arguments.server, no_scheduler=arguments.no_scheduler)
+    doors = doors_of(plan, arguments.server, no_scheduler=arguments.no_scheduler)
     stages = rollout.stages(servers[servers["name"].isin(todo)], arguments.at_once)
     say = progress_lines()
 
@@ -159,20 +159,27 @@ def _inventories(plan: "Plan", names: list[str]) -> tuple[dict[str, dict[str, st
     return read, {name: str(answer) for name, answer in answers.items() if isinstance(answer, DeviceError)}
 
 
-def _doors(plan: "Plan", named: Collection[str], *, no_scheduler: bool) -> Callable[[str], "Doors"]:
+def doors_of(plan: "Plan", named: Collection[str], *, no_scheduler: bool) -> Callable[[str], "Doors"]:
     """What gives the ways to a server. named: servers that the person has named, also those that serve the cluster."""
     from infra.firmware.flash import SHUTDOWN_S, Doors
+    from inventory.delivered import power_acts
     from inventory.delivered.assets import load_assets
+    from inventory.paths import var_dir
     from validation.facts.gather import bmc_factory
 
     assets = load_assets(plan.site)
-    made = bmc_factory(plan, assets)
+    from_plan, folder = bmc_factory(plan, assets), power_acts.folder_of(var_dir(plan.site.name))
     role = plan.devices.set_index("name")["role"]
 
     def busy(server: str) -> str:
         if role[server] != "gpu":
             return "" if server in named else f"it serves the cluster ({role[server]}): name it by --server {server}"
         return "" if no_scheduler else _busy(plan, server)
+
+    def made(server: str) -> "Bmc":
+        bmc = from_plan(server)
+        bmc.acted = power_acts.recorder(folder, server, bmc.serial)
+        return bmc
 
     def patient(server: str) -> "Bmc":
         bmc = made(server)
@@ -197,7 +204,7 @@ def _busy(plan: "Plan", server: str) -> str:
         return ""
     return (
         f"Slurm calls it {state}, and jobs may run on it: "
-        f"scontrol update NodeName={server} State=DRAIN Reason=firmware, then wait until it is drained"
+        f"scontrol update NodeName={server} State=DRAIN Reason=maintenance, then wait until it is drained"
     )
 
 

@@ -125,6 +125,16 @@ def flash(server: str, bundle: Bundle, doors: Doors, say: Say) -> list[str]:
     return [one.package.name for one in missing]
 
 
+def restart(server: str, doors: Doors, say: Say) -> None:
+    """Shut a server down and switch it on again; one that is off is only switched on. FlashError where it is not fit for that."""
+    on = doors.bmc.state()["power"] != "Off"
+    _refuse_if_unfit(server, doors, on)
+    if on:
+        say(server, "shuts down")
+        _off(doors)
+    doors.resets.power("On")
+
+
 def _wait_for_others(server: str, doors: Doors, say: Say) -> None:
     """An update that an earlier run or somebody else started: the inventory is read after its end."""
     for task in doors.bmc.running_tasks():

@@ -71,6 +71,7 @@ from infra.metal.prerequisites import missing
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import Network, Segment
 from infra.playbook import total
+from inventory.delivered import power_acts
 from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle
 from inventory.paths import repo_root, var_dir, write_file
@@ -251,9 +252,10 @@ class Demo:
         site, address = self.plan.site, self.addresses("bmc")[name]
         own, delivered = bmc_credentials(site, self.assets)(name), factory_credentials(site, self.assets)
         serial, uuid = str(self.assets.at[name, "serial"]), str(self.assets.at[name, "uuid"])
+        acted = power_acts.recorder(power_acts.folder_of(var_dir(SITE)), name, serial)
 
         def connect(credentials: BmcCredentials) -> Bmc:
-            return Bmc(address, credentials, BMC_S, name=name, serial=serial, uuid=uuid)
+            return Bmc(address, credentials, BMC_S, name=name, serial=serial, uuid=uuid, acted=acted)
 
         if take_over(name, connect, own, delivered(name) if delivered else None):
             self.say(f"{name}: BMC {connect(own).identity()['serial']} taken over, the factory's login refused")

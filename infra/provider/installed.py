@@ -27,7 +27,7 @@ from infra.install.turns import NotBegunError, Turns
 from infra.provider.fleet import Reach
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import Applied, Data, RefusedError
-from infra.provider.servers import connect_bmc, power_budget_s, site_ledger
+from infra.provider.servers import connect_bmc, power_budget_s, recorded, site_ledger
 from infra.provider.shapes import SILENT, OfRack
 from infra.provider.sites import Sites
 from inventory.delivered.assets import load_assets
@@ -89,7 +89,13 @@ class OverNetwork:
             return ask_drives(node, server["uuid"], server["drives"])
 
         return Doors(
-            connect_bmc(name, server, self._sites.bmc(reference, name), max(site.timeouts.bmc_s, power_budget_s(site))),
+            connect_bmc(
+                name,
+                server,
+                self._sites.bmc(reference, name),
+                max(site.timeouts.bmc_s, power_budget_s(site)),
+                recorded(site, name, server),
+            ),
             heard,
             ask,
             firmware if bundle else None,

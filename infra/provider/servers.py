@@ -29,6 +29,8 @@ from infra.provider.resource import Applied, Data
 from infra.provider.shapes import OfRack
 from infra.provider.sites import Sites, limit
 from infra.stack import powered_on_dir
+from inventory.delivered import power_acts
+from inventory.paths import var_dir
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import LoginRefused, PasswordChangeRequired, WriteRefused, compare_identity
@@ -83,15 +85,29 @@ class BmcDriver(Protocol):
     def compare_identity(self) -> None: ...
 
 
+Acted = Callable[[str, str, str], None]
+"""Hears of a power action: ResetType, power state before and after it."""
+
+
 class Connect(Protocol):
-    """Makes the driver of one BMC, with these credentials."""
+    """Makes the driver of one BMC, with these credentials; `acted` hears of power actions."""
 
-    def __call__(self, name: str, server: Data, credentials: BmcCredentials, budget_s: float) -> BmcDriver: ...
+    def __call__(
+        self, name: str, server: Data, credentials: BmcCredentials, budget_s: float, acted: Acted | None = None
+    ) -> BmcDriver: ...
 
 
-def connect_bmc(name: str, server: Data, credentials: BmcCredentials, budget_s: float) -> Bmc:
+def connect_bmc(
+    name: str, server: Data, credentials: BmcCredentials, budget_s: float, acted: Acted | None = None
+) -> Bmc:
     """The Redfish driver; it compares serial and UUID before its first write."""
-    return Bmc(server["address"], credentials, budget_s, name=name, serial=server["serial"], uuid=server["uuid"])
+    known = {"name": name, "serial": server["serial"], "uuid": server["uuid"]}
+    return Bmc(server["address"], credentials, budget_s, **known, acted=acted)
+
+
+def recorded(site: Site, name: str, server: Data) -> Acted:
+    """What keeps the last power action of a server, which S016 asks for."""
+    return power_acts.recorder(power_acts.folder_of(var_dir(site.name)), name, server["serial"])
 
 
 def site_ledger(site: Site) -> PowerLedger:
@@ -212,7 +228,7 @@ class Servers(OfRack):
             bmc.set_bios(wanted["bios"])
         if now["power"] != "On":
             ledger.add(name, wanted["serial"])
-            self._connect(name, wanted, own, power_budget_s(site)).power("On")
+            self._connect(name, wanted, own, power_budget_s(site), recorded(site, name, wanted)).power("On")
         if wanted["syslog"]:  # last: a BMC that cannot do this has all else set
             bmc.set_log_servers(wanted["syslog"])
         return [f"{name} {difference}" for difference in found], bmc.firmware()

@@ -177,7 +177,10 @@ class ResourceGone(BadAnswer):
 
 
 class Bmc:
-    """One BMC. `name` appears in errors; `serial` and `uuid`, when given, are compared before every write."""
+    """One BMC. `name` appears in errors; `serial` and `uuid`, when given, are compared before every write.
+
+    acted: hears of each power action that was followed: its ResetType, and the power state before and after it.
+    """
 
     def __init__(
         self,
@@ -189,8 +192,10 @@ class Bmc:
         serial: str = "",
         uuid: str = "",
         port: int = 443,
+        acted: Callable[[str, str, str], None] | None = None,
     ) -> None:
         self.address, self.port, self.credentials, self.budget_s = address, port, credentials, budget_s
+        self.acted = acted
         self.name, self.serial, self.uuid = name or address, serial, uuid
         self._root: Any = None
         self._login: _Login | None = None
@@ -383,12 +388,15 @@ class Bmc:
         def write() -> bool:
             self._compare_identity()
             system, end = self._system(), ENDS_IN.get(reset)
-            if end is not None and system.json.get("PowerState") == end:
+            before = system.json.get("PowerState")
+            if end is not None and before == end:
                 return False
             system.reset_system(sushy.ResetType(reset))
             while wait and end is not None:
                 now = self._system().json.get("PowerState")
                 if now == end:
+                    if self.acted is not None:
+                        self.acted(reset, told(before), end)
                     break
                 if time.monotonic() + POLL_S > self._deadline - 1:
                     raise WriteRefused(

@@ -24,6 +24,7 @@ from infra.lab.planned import from_plan
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
+from inventory.delivered.power_acts import PowerAct
 from inventory.site import load_site
 from network.infiniband import subnet
 from tests.plans import plan_of
@@ -129,6 +130,11 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
             managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True
         ),
         "identify_leds": {name: answer.error for name, answer in facts.bmcs.items()},
+        "last_power_acts": {
+            name: PowerAct(name, answer.data["identity"]["serial"], "On", "Off", "On", 1.0)
+            for name, answer in facts.bmcs.items()
+            if not answer.error
+        },
         "logins": {
             name: Logins(answer.error or "refused", answer.error or "refused") for name, answer in facts.nodes.items()
         },
@@ -461,3 +467,21 @@ def test_the_bundle_of_the_lab_has_its_image_and_is_what_its_servers_run(plan: P
         listed = {item: runs for item, runs in server.components if item.startswith("HGX_")}
         assert listed == brings
         assert (package.behind(listed), package.absent(listed)) == ({}, [])
+
+
+ACT = PowerAct("gpu001", "SIM-GPU001", "On", "Off", "On", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (ACT, ""),
+        (None, "no power action is recorded"),
+        (dataclasses.replace(ACT, serial="OTHER"), "the recorded power action was of serial OTHER, this is SIM-GPU001"),
+        (dataclasses.replace(ACT, before="PoweringOn"), "the recorded power action led from PoweringOn to On"),
+    ],
+)
+def test_the_power_button_is_proven_by_an_action_that_the_power_state_followed(act: PowerAct | None, said: str) -> None:
+    found = test_bmc.power_act_faults("gpu001", act, "SIM-GPU001")
+    assert len(found) == bool(said)
+    assert all(fault.startswith(said) and "bringup bmc restart SITE --server gpu001" in fault for fault in found)

@@ -17,6 +17,7 @@ from capacity.services import telemetry
 from capacity.services.boot import record
 from capacity.services.boot.intents import drive_serials
 from capacity.services.slurm import CHECK_USERS, Design, design
+from inventory.delivered import power_acts
 from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.findings import Finding
@@ -155,6 +156,12 @@ def installed(out_folder: Path) -> dict[str, record.Installed]:
     """Servers that were installed over the network, as their record says; {} where there is none."""
     path = out_folder / record.FILE
     return record.from_text(path.read_text(encoding="utf-8"), str(path)) if path.exists() else {}
+
+
+@pytest.fixture(scope="session")
+def last_power_acts(out_folder: Path) -> dict[str, power_acts.PowerAct]:
+    """The last power action of each server that is recorded."""
+    return power_acts.kept(power_acts.folder_of(out_folder))
 
 
 @pytest.fixture(scope="session")

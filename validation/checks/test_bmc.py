@@ -1,10 +1,13 @@
 """BMCs by Redfish: identity LED, management settings, power supplies, power-on self-test."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from capacity.model import Plan
 from inventory.delivered.firmware import Bundle
+from inventory.delivered.power_acts import PowerAct
+from network.drivers.errors import same_identifier
 from network.drivers.redfish import UNUSED_PROTOCOLS
 from network.drivers.redfish_syslog import as_planned
 from validation import access, readings
@@ -14,17 +17,34 @@ from validation.facts import Facts
 
 
 @check("S016.applied", inputs=("assets", "site.credentials", "frame.devices"))
-def test_identify_led_and_power_state_answer(subject: str, facts: Facts, identify_leds: dict[str, str]) -> Outcome:
+def test_identify_led_and_power_follow(
+    subject: str, facts: Facts, identify_leds: dict[str, str], last_power_acts: Mapping[str, PowerAct]
+) -> Outcome:
     bmc = facts.bmcs[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
-    problem, power = identify_leds[subject], bmc.data["state"]["power"]
-    if not problem and power not in ("On", "Off"):
-        problem = f"the BMC tells the power state {power!r}"
-    detail = problem or f"identify LED set, read back and put back; power state read back as {power}"
-    return Outcome(
-        not problem, {"led": problem or "follows", "power": power}, detail, identities=bmc.identities, raw=bmc.raw
-    )
+    led, power, act = identify_leds[subject], bmc.data["state"]["power"], last_power_acts.get(subject)
+    problems = [
+        *([led] if led else []),
+        *([f"the BMC tells the power state {power!r}"] if power not in ("On", "Off") else []),
+        *power_act_faults(subject, act, bmc.data["identity"]["serial"]),
+    ]
+    value = {"led": led or "follows", "power": power, "power_act": asdict(act) if act else None}
+    followed = f"{act.reset} took it from {act.before} to {act.after}" if act else ""
+    detail = "; ".join(problems) or f"identify LED set, read back and put back; power is {power}, {followed}"
+    return Outcome(not problems, value, detail, identities=bmc.identities, raw=bmc.raw)
+
+
+def power_act_faults(server: str, act: PowerAct | None, serial: str) -> list[str]:
+    """What is wrong with the recorded power action of a server, whose BMC tells this serial number."""
+    remedy = f"take its jobs off and run `bringup bmc restart SITE --server {server}`"
+    if act is None:
+        return [f"no power action is recorded; `pulumi up` switches only servers on that are off: {remedy}"]
+    if not same_identifier(act.serial, serial):
+        return [f"the recorded power action was of serial {act.serial}, this is {serial}: {remedy}"]
+    if {act.before, act.after} != {"On", "Off"}:
+        return [f"the recorded power action led from {act.before} to {act.after}: {remedy}"]
+    return []
 
 
 @check(

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from infra.firmware import flash as flashing
-from infra.firmware.flash import Doors, FlashError, flash
+from infra.firmware.flash import Doors, FlashError, flash, restart
 from inventory.delivered.firmware import Bundle
 from network.drivers.errors import DeviceTimeout, Unreachable, UpdateFailed, UpdateGone, WriteRefused
 
@@ -124,11 +124,14 @@ def images(wanted):
     return found
 
 
+def doors_to(server, busy=""):
+    return Doors(server, server, lambda: busy, server.ac_cycle, poll_s=0.01, boot_s=0.2, return_s=0.2)
+
+
 def run(server, wanted, busy=""):
     said = []
-    doors = Doors(server, server, lambda: busy, server.ac_cycle, poll_s=0.01, boot_s=0.2, return_s=0.2)
     try:
-        return flash("gpu001", wanted, doors, lambda name, text: said.append(text)), said
+        return flash("gpu001", wanted, doors_to(server, busy), lambda name, text: said.append(text)), said
     except FlashError as error:
         return error, said
 
@@ -161,6 +164,21 @@ def test_a_server_that_is_off_is_off_afterwards(tmp_path):
     assert run(server, wanted, busy="jobs")[0] == ["BIOS"]
     assert not server.on
     assert server.versions["BIOS"] == "5"
+
+
+@pytest.mark.parametrize(("on", "acts"), [(True, ["GracefulShutdown", "On"]), (False, ["On"])])
+def test_a_server_is_restarted_and_one_that_is_off_switched_on(on, acts):
+    server = Server({})
+    server.on = on
+    restart("gpu001", doors_to(server, busy="" if on else "jobs"), lambda name, text: None)
+    assert (server.said, server.on) == (acts, True)
+
+
+def test_a_server_with_jobs_is_not_restarted():
+    server = Server({})
+    with pytest.raises(FlashError, match="gpu001: refused: jobs may run"):
+        restart("gpu001", doors_to(server, busy="jobs may run"), lambda name, text: None)
+    assert server.said == []
 
 
 def test_a_shutdown_that_does_not_end_is_forced(tmp_path):

@@ -33,7 +33,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         firmware, "_chosen", lambda arguments: (SimpleNamespace(), servers, dict.fromkeys(NAMES, bundle(BIOS="5")))
     )
     monkeypatch.setattr(firmware, "_inventories", read)
-    monkeypatch.setattr(firmware, "_doors", lambda *arguments, **more: None)
+    monkeypatch.setattr(firmware, "doors_of", lambda *arguments, **more: None)
     return bios
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra.provider.servers import Acted
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import (
     IdentityMismatch,
@@ -95,8 +96,8 @@ class FakeServer:
 class FakeBmc:
     """One session with a FakeServer."""
 
-    def __init__(self, server: FakeServer, credentials: BmcCredentials) -> None:
-        self.server, self.credentials = server, credentials
+    def __init__(self, server: FakeServer, credentials: BmcCredentials, acted: Acted | None = None) -> None:
+        self.server, self.credentials, self.acted = server, credentials, acted
 
     def _answer(self, write: str = "") -> None:
         if self.server.silent:
@@ -150,7 +151,9 @@ class FakeBmc:
         self._answer(reset)
         if reset == "GracefulShutdown" and self.server.ignores_shutdown:
             raise WriteRefused(self.server.name, "reset GracefulShutdown", "power Off", "power On", "look at it")
-        self.server.power_state = "On" if reset == "On" else "Off"
+        before, self.server.power_state = self.server.power_state, "On" if reset == "On" else "Off"
+        if self.acted is not None:
+            self.acted(reset, before, self.server.power_state)
         return True
 
     def set_boot(self, target: str, enabled: str = "Once") -> None:

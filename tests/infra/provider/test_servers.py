@@ -7,6 +7,7 @@ from infra.provider.fleet import Reach
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import RefusedError
 from infra.provider.servers import Servers
+from inventory.delivered import power_acts
 from network.drivers.redfish import Bmc
 from tests.infra.provider.conftest import SECRETS
 from tests.infra.provider.fakes import FakeBmc, FakeServer
@@ -45,12 +46,13 @@ class Rack:
             },
         }
 
-    def connect(self, name, server, credentials, budget_s):
-        return FakeBmc(self.servers[name], credentials)
+    def connect(self, name, server, credentials, budget_s, acted=None):
+        return FakeBmc(self.servers[name], credentials, acted)
 
 
 @pytest.fixture
-def rack(sites, site_file, tmp_path):
+def rack(sites, site_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
     return Rack(sites, site_file, tmp_path)
 
 
@@ -66,6 +68,16 @@ def test_create_takes_a_delivered_server_over(rack):
     assert server.bios_pending == {"Sriov": "Enabled"}
     assert applied.state["powered_on"] == ["gpu001", "gpu002"]
     assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
+
+
+def test_what_was_switched_on_is_recorded_as_a_power_action_and_what_ran_is_not(rack, tmp_path):
+    rack.servers["gpu002"].power_state = "On"
+    rack.kind.apply(rack.inputs, None)
+    (folder,) = (tmp_path / "var").glob("*/power-acts")
+    acts = power_acts.kept(folder)
+    assert set(acts) == {"gpu001"}
+    act = acts["gpu001"]
+    assert (act.serial, act.reset, act.before, act.after) == ("S-gpu001", "On", "Off", "On")
 
 
 def test_every_server_is_delivered_with_its_own_password_and_gets_its_own(rack, site_file):
@@ -251,9 +263,9 @@ def test_a_bmc_whose_serial_is_a_number_is_named_and_the_other_server_of_the_rac
     redfish_in_memory.serve(monkeypatch, {"192.0.2.61": site})
     in_memory = rack.kind._connect
 
-    def connect(name, server, credentials, budget_s):
+    def connect(name, server, credentials, budget_s, acted=None):
         if name == "gpu002":
-            return in_memory(name, server, credentials, budget_s)
+            return in_memory(name, server, credentials, budget_s, acted)
         return Bmc(server["address"], credentials, budget_s, name=name, serial=server["serial"])
 
     rack.kind._connect = connect

@@ -455,6 +455,17 @@ def test_power_is_switched_once_and_read_back(service):
     assert [path for path, _ in service.writes] == ["Systems/1/Actions/ComputerSystem.Reset"]
 
 
+def test_a_power_action_is_told_once_it_was_followed(service):
+    heard = []
+    b = bmc(service, acted=lambda *act: heard.append(act))
+    assert b.power("On") is True
+    assert b.power("On") is False
+    service.refuse_reset = True
+    with pytest.raises(WriteRefused):
+        b.power("ForceOff")
+    assert heard == [("On", "Off", "On")]
+
+
 def test_a_reset_that_the_bmc_refuses_says_why(service):
     service.refuse_reset = True
     with pytest.raises(WriteRefused, match="gpu001: reset On: .*HTTP 409 no feed"):
