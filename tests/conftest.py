@@ -58,6 +58,10 @@ def lab_obstacle() -> str | None:
     return None
 
 
+NOT_BY_SETUP = frozenset({"chromium", "pdftotext"})
+"""Programs that tests of pages use where they are, and that make setup does not install."""
+
+
 @functools.cache
 def gpu_obstacle() -> str | None:
     """Why no NVIDIA GPU can be used here, or None when one can."""
@@ -76,7 +80,9 @@ def missing(what: str) -> str | None:
         return None if AVD.exists() else "needs pyavd in .tools/avd: run make setup"
     if what == "kueue":
         return None if controllers() else "needs Kueue: run make setup-controllers"
-    return None if shutil.which(what, path=SYSTEM_PATH) else f"needs {what}: run make setup"
+    if shutil.which(what, path=SYSTEM_PATH):
+        return None
+    return f"needs {what}" if what in NOT_BY_SETUP else f"needs {what}: run make setup"
 
 
 def soak_obstacle() -> str | None:

@@ -2,13 +2,13 @@
 
 import html
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from capacity.outputs.report import page
+from tests import browser
 from tests.plans import plan_of
 
 CLOSED = re.compile(r"<details(?![^>]*\bopen\b).*?</details>", re.S)
@@ -17,13 +17,8 @@ CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.S)
 
 def printed(text: str, folder: Path) -> str:
     """The text of the page as a browser prints it, without spaces."""
-    browser = shutil.which("chromium") or pytest.skip("chromium is not installed")
-    reader = shutil.which("pdftotext") or pytest.skip("pdftotext is not installed")
-    (folder / "report.html").write_text(text)
-    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}")
-    call = [browser, *flags, f"--print-to-pdf={folder / 'report.pdf'}", (folder / "report.html").as_uri()]
-    subprocess.run(call, check=True, capture_output=True, timeout=300)
-    read = subprocess.run([reader, "-layout", folder / "report.pdf", "-"], check=True, capture_output=True, timeout=60)
+    call = ["pdftotext", "-layout", str(browser.printed(text, folder)), "-"]
+    read = subprocess.run(call, check=True, capture_output=True, timeout=60)
     return re.sub(r"\s+", "", read.stdout.decode())
 
 
@@ -34,6 +29,7 @@ def figures(text: str) -> set[str]:
     return {cell for cell in cells if re.fullmatch(r"[\d,]+\.\d+", cell) and cell not in elsewhere}
 
 
+@pytest.mark.needs("chromium", "pdftotext")
 def test_the_report_prints_with_its_tables_open(tmp_path: Path) -> None:
     text = page.render(plan_of("lab"))
     wanted = figures(text)
