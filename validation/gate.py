@@ -85,9 +85,9 @@ def run(
     _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
         with collector_paused():
-            contents, waivers = read(site, folder / "evidence")
             place = anchors.place(anchor, site.name, folder) if anchor else None
-            before = place.read() if place else None
+            before = place.read() if place else None  # first: checks append and other gates move it while a log is read
+            contents, waivers = read(site, folder / "evidence")
             if place and (behind := anchors.compare(before, contents)):
                 raise IntegrityError(folder / "evidence", behind)
             verdict = _judged(site, contents, waivers, now, folder / "evidence", rehearsal=rehearsal)
@@ -114,6 +114,7 @@ def run(
     html, story = _rendered(verdict, register, training_story(verdict, contents, trust_of(site, contents)))
     if story:
         data["training"] = story
+    data["log"] = {"store": contents.store, "lines": len(contents.digests), "last": contents.last}
     seal.write(page, site.name, signer, _write(page, html, data))
     if as_json:
         print(json.dumps(data, indent=2))
@@ -146,18 +147,35 @@ def _sealer(site: Site) -> tuple[CryptoSigner | None, str]:
     return signer, ""
 
 
-def verify(site: Site, file: Path, *, console: Console | None = None) -> int:
-    """Whether a verdict (page or JSON) is the one that the gate of this site wrote: its exit status then, else 2."""
+def verify(
+    site: Site, file: Path, *, anchor: str | None = None, out: Path | None = None, console: Console | None = None
+) -> int:
+    """Whether a verdict (page or JSON) is the one that the gate of this site wrote: its exit status then, else 2.
+
+    With an ``anchor`` also whether it is about the log as it is now: an older verdict has a seal that holds.
+    """
     console = console or Console()
     try:
         data = seal.check(file, site.name, recorder_keys(site) | lab_key(site))
-    except seal.SealError as error:
+        log = data.get("log", {})
+        if anchor and (why := _older(log, anchors.place(anchor, site.name, var_dir(site.name, out)))):
+            raise seal.SealError(f"{file}: {why}")
+    except (seal.SealError, anchors.AnchorError) as error:
         console.print(str(error), style="bold red", markup=False, highlight=False, soft_wrap=True)
         return BROKEN_EXIT
-    console.print(
-        f"{file}: unchanged since {data['judged']}: {data['verdict']} ({data['site']})", markup=False, highlight=False
-    )
+    told = f"{data['verdict']} ({data['site']}), on {log.get('lines', 0)} lines of the log"
+    console.print(f"{file}: unchanged since {data['judged']}: {told}", markup=False, highlight=False, soft_wrap=True)
     return int(data["exit_code"])
+
+
+def _older(log: Mapping[str, Any], place: anchors.Place) -> str:
+    """Why a verdict on a log, which the recorder signed, is not about the log as its anchor knows it; '' if it is."""
+    now = place.read()
+    if now is None:
+        return f"there is no anchor at {place.shown}, which says whether the log has gone on since"
+    if (log.get("store"), log.get("lines"), log.get("last")) == (now.store, now.lines, now.last):
+        return ""
+    return f"is a verdict on {log.get('lines', 0)} lines of the log, its anchor has {now.lines}; run bringup gate again"
 
 
 def not_judged(folder: Path, name: str, reason: str, *, rehearsal: bool) -> None:

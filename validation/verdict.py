@@ -1006,19 +1006,25 @@ def _floor_notices(register: Register, site: Site) -> list[str]:
 
 
 def _role_notices(judged: Iterable[ItemVerdict], register: Register, site: Site) -> list[str]:
-    """Which roles nobody can sign for, because the site file pins no key for them."""
+    """Which roles nobody can sign for, because the site file pins no key for them, and which key both collects and records."""
     needed, twice = Counter[str](), Counter[str]()
     for found in judged:
         if found.status != "not_applicable":
             signers = Counter(register.items[found.item].signers_on(site))
             needed.update(signers.keys())
             twice.update(role for role, signatures in signers.items() if signatures > 1)
-    pinned = {role: len(set(holder.keys)) for role, holder in site.attest.roles.items()}
+    keys = {role: frozenset(holder.keys) for role, holder in site.attest.roles.items()}
+    pinned = {role: len(held) for role, held in keys.items()}
 
     def items(count: int) -> str:
         return f"{count} attested item{'s' if count != 1 else ''} cannot be closed"
 
     return [
+        *(
+            f"{key} collects and records: who holds it can cut or reorder the log, as far as no anchor shows it. Fix: another key "
+            f"for credentials.evidence.recorder and attest.roles.{RECORDER_ROLE}.keys"
+            for key in sorted(keys.get(COLLECTOR_ROLE, frozenset()) & keys.get(RECORDER_ROLE, frozenset()))
+        ),
         *(
             f"attest.roles.{role} of the site file pins no key, so {items(count)}"
             for role, count in sorted(needed.items())

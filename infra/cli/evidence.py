@@ -115,7 +115,8 @@ def add(verbs: Any) -> None:
         "--verify",
         metavar="FILE",
         type=Path,
-        help="say whether this verdict (page, JSON or JUnit XML) is the one that the gate wrote",
+        help="say whether this verdict (page, JSON or JUnit XML) is the one that the gate wrote; with --anchor also whether the "
+        "log has gone on since",
     )
     add_out(gate)
 
@@ -323,7 +324,7 @@ def run_gate(arguments: argparse.Namespace) -> int:
             gate.not_judged(var_dir(name, arguments.out), name, reason, rehearsal=arguments.rehearsal)
         raise
     if arguments.verify:
-        return gate.verify(site, arguments.verify)
+        return gate.verify(site, arguments.verify, anchor=arguments.anchor, out=arguments.out)
     return gate.run(
         site, rehearsal=arguments.rehearsal, as_json=arguments.json, out=arguments.out, anchor=arguments.anchor
     )

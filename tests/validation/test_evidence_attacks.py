@@ -18,6 +18,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -644,6 +645,27 @@ def test_a_verdict_that_a_stranger_seals_is_noticed(folder: Folder) -> None:
     assert "does not pin for the role recorder" in said.getvalue()
 
 
+def test_an_older_verdict_with_its_seal_is_noticed_by_the_anchor(
+    folder: Folder, record: MakeRecord, tmp_path: Path
+) -> None:
+    """It was made by the gate and is unchanged: only the length of the log says that it is not the newest."""
+    where, said = str(tmp_path / "anchor.json"), StringIO()
+    verify = partial(gate.verify, folder.site, console=Console(file=said, width=300))
+    file, older = folder.out / "reports" / "rehearsal.json", tmp_path / "older"
+    assert folder.judge() == 1
+    assert verify(file, anchor=where) == 2
+    assert "there is no anchor" in said.getvalue()
+    assert folder.judge(anchor=where) == 1
+    assert verify(file, anchor=where) == 1
+    assert "on 3 lines of the log" in said.getvalue()
+    shutil.copytree(file.parent, older)
+    folder.store.append([record(subject="leaf03", result="FAILED")], folder.signer)
+    assert folder.judge(anchor=where) == 1
+    assert verify(older / file.name) == 1
+    assert verify(older / file.name, anchor=where) == 2
+    assert "a verdict on 3 lines of the log, its anchor has 4" in said.getvalue()
+
+
 # -- order, not clocks ---------------------------------------------------------------------------------------------------
 
 ITEM = "S062.measured"
@@ -835,6 +857,27 @@ def test_a_log_that_goes_on_extends_its_anchor(folder: Folder, record: MakeRecor
     assert anchor.place(where, "lab").read() == anchor.Anchor(
         "lab", folder.store.verify().store, 4, hashlib.sha256(folder.lines[-1]).hexdigest()
     )
+
+
+def test_a_log_that_goes_on_while_it_is_judged_extends_its_anchor(
+    folder: Folder, record: MakeRecord, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check appends and another gate moves the anchor on while a long log is read: honest evidence was broken then."""
+    read = gate.read
+
+    def slowly(site: Site, path: Path) -> Any:
+        found = read(site, path)
+        monkeypatch.setattr(gate, "read", read)
+        folder.store.append([record(subject="leaf03")], folder.signer)
+        assert folder.judge(anchor=where) == 1
+        return found
+
+    assert folder.judge(anchor=where) == 1
+    monkeypatch.setattr(gate, "read", slowly)
+    assert folder.judge(anchor=where) == 1
+    now = anchor.place(where, "lab").read()
+    assert now is not None
+    assert now.lines == 4, "an anchor never goes back"
 
 
 def test_the_verdict_says_that_its_anchor_is_new(folder: Folder, where: str) -> None:

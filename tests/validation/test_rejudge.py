@@ -193,7 +193,7 @@ RAW = [
     ("S054.measured", 8972, answer({"pings": [None]}), "cannot be computed from its raw output (UnreadableAnswer"),
     ("S144.observed", 0.25, clock(0.00025), None),
     ("S144.observed", 0.25, clock(0.25), "it says 0.25, its raw output gives 250"),
-    ("S144.observed", 0.25, clock(float("nan")), "cannot be computed from its raw output (UnreadableAnswer"),
+    ("S144.observed", 0.25, clock(float("nan")), "cannot be computed from its raw output (Refused: NaN"),
     ("S144.observed", 0.25, clock(0.00025, -0.25), "its raw output shows: offset 250.000 ms"),
     ("S144.observed", 0.25, clock(0.00025, quarters=0), "samples in 0 quarter hours of the last day, fewer than 72"),
     ("S144.observed", 0.25, clock(0.00025, samples=99), "cannot be computed from its raw output (ValueError"),

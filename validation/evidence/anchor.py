@@ -104,9 +104,12 @@ class Place(ABC):
         return self.where
 
     def write(self, contents: Contents) -> None:
-        """Move the anchor on to the end of a log that extends it."""
-        if contents.digests:
-            self.store(Anchor(self.site, contents.store, len(contents.digests), contents.digests[-1]).as_bytes())
+        """Move the anchor on to the end of a log that extends it. One that another gate has moved further meanwhile stays."""
+        if not contents.digests:
+            return
+        now, new = self.read(), Anchor(self.site, contents.store, len(contents.digests), contents.last)
+        if now != new and not compare(now, contents):
+            self.store(new.as_bytes())
 
     @abstractmethod
     def fetch(self) -> bytes | None:

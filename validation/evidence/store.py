@@ -146,6 +146,11 @@ class Contents:
     made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was made of the statements once, by their type (begun.begun_checks)."""
 
+    @property
+    def last(self) -> str:
+        """SHA-256 of the last line; '' for a log without lines."""
+        return self.digests[-1] if self.digests else ""
+
     def owner(self, key_id: str) -> KeyOwner:
         """Whose key it is; a key without an entry in ``roles.json`` counts as a lab key."""
         return (self.owners or {}).get(key_id, KeyOwner(LAB_ROLE, "unknown"))
