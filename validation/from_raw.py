@@ -419,7 +419,8 @@ def _gpus(judge: Callable[[Plan, str, Mapping[str, Any]], gpu_faults.Found]) -> 
 def _self_test(raw: bytes, subject: str, plan: Plan) -> Again:
     data = _data(raw, subject)
     state = _part(data, subject, "state", SystemState)
-    return Again(*readings.self_test({"state": state, "event_log": _part(data, subject, "event_log", list[LogEntry])}))
+    said = {"state": state, "event_log": _part(data, subject, "event_log", list[LogEntry])}
+    return Again(*readings.self_test(plan, subject, said))
 
 
 def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:

@@ -11,11 +11,13 @@ from typing import Any
 import pandas as pd
 
 from capacity.model import Plan
+from inventory.catalog.devices import Extension
 from inventory.findings import Finding
 from inventory.site import Site
 from network import compare, link_ends
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
+from network.drivers.redfish import OS_RUNNING
 from network.infiniband.wire import FABRIC
 
 MOST_NAMED = 5
@@ -191,19 +193,36 @@ def supply_faults(supplies: Mapping[str, Any], *, rating_w: float, nominal_v: fl
     ]
 
 
-BOOTED = "OSRunning"
-"""Redfish BootProgress.LastState once the operating system runs (DSP0268, ComputerSystem)."""
+def built_of(plan: Plan, server: str) -> Extension:
+    """What the catalogue says of a server's model."""
+    return plan.catalog.device(str(plan.devices.loc[plan.devices["name"] == server, "model"].iloc[0])).bringup
 
 
-def self_test(bmc: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """(value, what is wrong) of a server's start, from its BMC's data: power, boot progress, event log (S031)."""
+def self_test(plan: Plan, server: str, bmc: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(value, what is wrong) of a server's start, from its BMC's data: power, boot progress, event log, processors, memory (S031).
+
+    start_s, how long the start took, is there only where the BMC tells it.
+    """
     state, bad = bmc["state"], [one for one in bmc["event_log"] if one["severity"] in ("Critical", "Warning")]
     problems = [
         *([f"power is {state['power']}"] if state["power"] != "On" else []),
-        *([f"boot progress is {state['boot_progress'] or 'not told'}"] if state["boot_progress"] != BOOTED else []),
+        *([f"boot progress is {state['boot_progress'] or 'not told'}"] if state["boot_progress"] != OS_RUNNING else []),
         *([f"{len(bad)} events in the log, first: {bad[0]['message']}"] if bad else []),
     ]
-    return {"power": state["power"], "boot_progress": state["boot_progress"], "events": len(bad)}, problems
+    told = {name: state.get(name) for name in ("processors", "memory_gib")}
+    facts = built_of(plan, server)
+    if facts.cpus and told["processors"] != facts.cpus:
+        problems.append(f"{_counted(told['processors'])} processors, planned {facts.cpus}")
+    module_gib = facts.memory.dimm_gib if facts.memory else 1
+    if facts.memory_gib and (told["memory_gib"] is None or abs(told["memory_gib"] - facts.memory_gib) >= module_gib):
+        problems.append(f"{_counted(told['memory_gib'])} GiB of memory, planned {facts.memory_gib:g} GiB")
+    seen = {"power": state["power"], "boot_progress": state["boot_progress"], "events": len(bad)}
+    took_s = state.get("boot_s")
+    return seen | told | ({} if took_s is None else {"start_s": took_s}), problems
+
+
+def _counted(number: float | None) -> str:
+    return "the BMC does not tell its" if number is None else f"{number:g}"
 
 
 def adapter_cables(plan: Plan, switch: str) -> pd.DataFrame:

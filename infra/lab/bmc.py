@@ -152,10 +152,10 @@ class Driver(AbstractSystemsDriver):
         return self.node(identity)["boot"]["mode"]
 
     def get_total_memory(self, identity: str) -> int:
-        return 1
+        return int(self.node(identity)["memory_gib"])
 
-    def get_total_cpus(self, identity: str) -> int | None:
-        return os.cpu_count()
+    def get_total_cpus(self, identity: str) -> int:
+        return int(self.node(identity)["cpus"])
 
     def get_bios(self, identity: str) -> Json:
         server = self.node(identity)
@@ -279,7 +279,7 @@ def complete_system(data: Json, server: Json) -> None:
         LocationIndicatorActive=server["indicator"],
         IndicatorLED="Lit" if server["indicator"] else "Off",
         LogServices=link(f"Systems/{server['uuid']}/LogServices"),
-        BootProgress={"LastState": progress},
+        BootProgress={"LastState": progress, **boot_time(server)},
         Status={
             "State": "Enabled" if server["ac"] else "UnavailableOffline",
             "Health": "OK" if not lost else "Warning" if server["ac"] else "Critical",
@@ -294,6 +294,12 @@ def complete_system(data: Json, server: Json) -> None:
     data["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = list(RESETS)
     for absent in ("SecureBoot", "Storage", "VirtualMedia", "Memory"):
         data.pop(absent, None)
+
+
+def boot_time(server: Json) -> Json:
+    """How long the last start took, where the program that plays the server has measured it."""
+    took = server.get("ready_after_s")
+    return {} if took is None else {"LastBootTimeSeconds": took}
 
 
 def complete_chassis(data: Json, server: Json) -> None:

@@ -132,6 +132,8 @@ def from_plan(
                     load_w=float(row.measured_w),
                     bios_version=versions.get("bios", DELIVERED_FIRMWARE),
                     bmc_version=versions.get("bmc", DELIVERED_FIRMWARE),
+                    cpus=(facts := catalog.device(model).bringup).cpus or 1,
+                    memory_gib=facts.memory_gib or 1,
                     gpus=(own := gpus_of(device, gpus, versions)),
                     components=components(
                         [(gpu.slot, gpu.vbios) for gpu in own],

@@ -227,6 +227,7 @@ class ServerLoad:
         self.on_network, self.bmc_restarts = True, False
         self.known_live = sorted(self.supplies.outlets)
         self.boots, self.booted_from, self.since = 0, "None", time.time()
+        self.ready_after_s: float | None = None
         self.bmc = bmc_as_delivered(spec, lab.spec.bmc_factory_user, lab.paths.secret("bmc_factory_password"))
         self.updates = Updates(spec.name, self.bmc, self.lock, self.log, self._shown_by_gpus)
 
@@ -278,7 +279,7 @@ class ServerLoad:
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
         self.updates.host_starts()
-        self.os_running = self.restart = False
+        self.os_running, self.restart, self.ready_after_s = False, False, None
         listener = node.notify_socket(self.lab.spec, self.spec)
         try:
             self.process = node.start(self.lab.spec, self.spec, self.booted_from)
@@ -313,7 +314,7 @@ class ServerLoad:
             while process.poll() is None:
                 with contextlib.suppress(TimeoutError):
                     if b"READY=1" in listener.recv(4096) and self.process is process:
-                        self.os_running = True
+                        self.os_running, self.ready_after_s = True, round(time.time() - self.since, 3)
                         return
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
@@ -383,6 +384,9 @@ class ServerLoad:
             "model": self.spec.model,
             "power": "On" if self.process else "Off",
             "ready": self.os_running,
+            "ready_after_s": self.ready_after_s,
+            "cpus": self.spec.cpus,
+            "memory_gib": self.spec.memory_gib,
             "ac": self.supplies.has_ac(),
             "supplies": self.live(),
             "psus": self.spec.psus,

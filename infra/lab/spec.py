@@ -85,6 +85,8 @@ class Server:
     bmc_version: str
     gpus: tuple[Gpu, ...] = ()
     components: tuple[tuple[str, str], ...] = ()
+    cpus: int = 1
+    memory_gib: int = 1
 
     @property
     def standby_w(self) -> float:

@@ -107,6 +107,8 @@ class Load:
                 "model": self.spec.model,
                 "power": "On" if self.power.is_on else "Off",
                 "ready": self.power.is_on,
+                "cpus": self.spec.cpus,
+                "memory_gib": self.spec.memory_gib,
                 "ac": True,
                 "supplies": list(range(1, self.spec.psus + 1)),
                 "psus": self.spec.psus,

@@ -212,6 +212,7 @@ class Demo:
         made = {}
         for name, power in powers.items():
             row, psu = rows[name], self.plan.site.server.supplies
+            facts = self.plan.catalog.device(str(row["model"])).bringup
             spec = Spec(
                 name=name,
                 role=ROLE,
@@ -233,6 +234,8 @@ class Demo:
                 components=components(
                     [(slot, firmware.DELIVERED_GPU) for slot in range(1, self.gpus(name) + 1)], adapters[name]
                 ),
+                cpus=facts.cpus,
+                memory_gib=facts.memory_gib,
             )
             factory = delivered(name)
             made[name] = Load(spec, power, factory.user, factory.password, self.metal / "bmc" / f"{name}.json")

@@ -19,8 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -40,7 +41,7 @@ from sushy.exceptions import (
 from typing_extensions import TypedDict
 
 from network.drivers import answers, redfish_power, redfish_syslog, tls
-from network.drivers.answers import Flag, Line, Setting, Source, Text
+from network.drivers.answers import Flag, Line, Number, Setting, Source, Text, Whole
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import (
@@ -71,6 +72,8 @@ UNUSED_PROTOCOLS = ("IPMI", "Telnet")
 """Network services that a BMC is left without (S017): IPMI over LAN has cipher 0, Telnet sends passwords in clear. One that a BMC
 does not name is one that it does not have (DSP0268, ManagerNetworkProtocol).
 """
+OS_RUNNING = "OSRunning"
+"""BootProgress.LastState once the operating system runs (DSP0268, ComputerSystem)."""
 FORBIDDEN = 403
 """HTTP status for a login that is right and may not do this (DSP0266, section on privileges)."""
 WRONG_LOGIN = "check credentials.bmc of the site file; a new BMC has its factory password"
@@ -126,7 +129,11 @@ class BmcIdentity(TypedDict):
 
 
 class SystemState(TypedDict):
-    """Power and boot state of the server; texts are Redfish's own values, '' where the BMC does not tell."""
+    """Power and boot state of the server; texts are Redfish's own values, '' where the BMC does not tell.
+
+    boot_s: seconds that the last start took until the operating system ran. memory_gib: what the system can use. None for what the
+    BMC does not tell; recordings of before these were read lack all three.
+    """
 
     power: Line
     health: Line
@@ -135,6 +142,9 @@ class SystemState(TypedDict):
     boot_enabled: Line
     boot_progress: Line
     restore_policy: Line
+    boot_s: NotRequired[Number | None]
+    processors: NotRequired[Whole | None]
+    memory_gib: NotRequired[Number | None]
 
 
 class LogEntry(TypedDict):
@@ -251,6 +261,9 @@ class Bmc:
                 boot_enabled=told(boot.get("BootSourceOverrideEnabled")),
                 boot_progress=told((body.get("BootProgress") or {}).get("LastState")),
                 restore_policy=told(body.get("PowerRestorePolicy")),
+                boot_s=_boot_s(body),
+                processors=(body.get("ProcessorSummary") or {}).get("Count"),
+                memory_gib=(body.get("MemorySummary") or {}).get("TotalSystemMemoryGiB"),
             )
 
         return self._read("read state", read, SystemState)
@@ -1517,6 +1530,23 @@ def _led(system: Mapping[str, Any]) -> bool | None:
         return bool(system["LocationIndicatorActive"])
     led = system.get("IndicatorLED")
     return None if led is None else led in ("Lit", "Blinking")
+
+
+def _boot_s(system: Mapping[str, Any]) -> Any:
+    """Seconds of the last start until its operating system ran; None where the BMC does not tell (DSP0268, ComputerSystem 1.18:
+    BootProgress.LastBootTimeSeconds; before it BootProgress.LastStateTime, 1.13, and LastResetTime, 1.12).
+    """
+    progress = system.get("BootProgress") or {}
+    if progress.get("LastBootTimeSeconds") is not None:
+        return progress["LastBootTimeSeconds"]
+    if progress.get("LastState") != OS_RUNNING:
+        return None
+    try:
+        ended, began = (datetime.fromisoformat(str(at)) for at in (progress["LastStateTime"], system["LastResetTime"]))
+        took = (ended - began).total_seconds()
+    except (LookupError, ValueError, TypeError):  # not told, no time, or one of them without a zone
+        return None
+    return took if took > 0 else None
 
 
 def _subset(body: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def went(
             freeze.sign(site, store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
         began_days_ago(made, out, store.id())
         whole_site.with_reports_of_drift(made, out)
+        whole_site.with_power_acts(made, out)
         run_all(patch, folder, out, cut)
         status, said = judged(site, out)
         yield Went(site, cut, made, store, status, said)

@@ -1,9 +1,10 @@
 """Recorded facts in, findings and failing checks out.
 
-data/healthy.json is what the devices of a healthy lab answered (Facts.write, long lists cut to what is judged). Every
-other file is one fault; where `fault` names a fault of the lab, it is as it was observed there. `changes` are made to the
-healthy facts (JSON pointer to new value), `findings` are the exact [id, subject, ports] that they must give, and `failed`
-the subjects, per item, whose check must then fail, and no other. A bug report from a cluster becomes one more file.
+data/healthy.json is what the devices of a healthy lab answered (Facts.write, long lists cut to what is judged); boot_s, processors
+and memory_gib of its BMCs were added by hand when they came to be read. Every other file is one fault; where `fault` names a fault
+of the lab, it is as it was observed there. `changes` are made to the healthy facts (JSON pointer to new value), `findings` are the
+exact [id, subject, ports] that they must give, and `failed` the subjects, per item, whose check must then fail, and no other. A
+bug report from a cluster becomes one more file.
 """
 
 import dataclasses
@@ -485,3 +486,54 @@ def test_the_power_button_is_proven_by_an_action_that_the_power_state_followed(a
     found = test_bmc.power_act_faults("gpu001", act, "SIM-GPU001")
     assert len(found) == bool(said)
     assert all(fault.startswith(said) and "bringup bmc restart SITE --server gpu001" in fault for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("boot_s", "started_at", "act", "start"),
+    [
+        (61.5, None, None, (61.5, "")),
+        (None, 63.5, ACT, (62.5, "")),
+        (
+            901,
+            None,
+            None,
+            (901, "its start took 901.0 s, limit 900 s"),
+        ),
+        (
+            None,
+            5000.0,
+            ACT,
+            (4999.0, "its start took 4,999.0 s from the recorded power-on (if it started again since, run"),
+        ),
+        (None, None, ACT, (None, "how long its start took is not known, its BMC does not tell: run")),
+        (None, 63.5, None, (None, "how long its start took is not known")),
+        (None, 0.5, ACT, (None, "how long its start took is not known")),
+        (None, 63.5, dataclasses.replace(ACT, reset="ForceOff", after="Off"), (None, "how long its start took")),
+    ],
+)
+def test_a_start_is_timed_by_the_bmc_or_from_the_recorded_power_on(
+    boot_s: float | None, started_at: float | None, act: PowerAct | None, start: tuple[float | None, str]
+) -> None:
+    node = {} if started_at is None else {"started_at": started_at}
+    took_s, said = test_bmc.start_of("gpu001", {"state": {"boot_s": boot_s}}, node, act, 900)
+    assert took_s == start[0]
+    assert said.startswith(start[1])
+    assert bool(said) == bool(start[1])
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "said"),
+    [
+        ("/bmcs/gpu001/data/state/processors", 1, "1 processors, planned 2"),
+        ("/bmcs/gpu001/data/state/processors", None, "the BMC does not tell its processors, planned 2"),
+        ("/bmcs/gpu001/data/state/memory_gib", 0.5, "0.5 GiB of memory, planned 1 GiB"),
+        ("/nodes/gpu001/data/gpus/devices", [], "its system finds 0 GPUs, planned 8"),
+        ("/nodes/gpu001/data/links", {}, "its system finds no port eth1, eth2"),
+        ("/bmcs/gpu001/data/state/boot_s", 90.5, "its start took 90.5 s, limit 90 s"),
+    ],
+)
+def test_a_start_with_less_than_planned_is_named(
+    plan: Plan, tmp_path: Path, pointer: str, value: object, said: str
+) -> None:
+    facts = read(tmp_path, {pointer: value})
+    assert test_bmc.test_server_has_completed_its_self_test("gpu001", plan, facts, {}).detail == said

@@ -33,6 +33,8 @@ from bench.fabric import discovered_text
 from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.telemetry import load as load_rules
 from infra.cli.imports import IMPORTS
+from inventory.delivered import power_acts
+from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import FIRMWARE_DIR
 from inventory.secrets import reference_path
 from inventory.site import Site
@@ -51,7 +53,7 @@ from tests.validation import modelled_links
 from tests.validation.bench import A_DAY, public_of, signature
 from tests.validation.modelled_slurm import Cluster
 from tests.validation.test_channels_to_go_live import GATHER, Metal, Service
-from validation import drift_reports
+from validation import drift_reports, readings
 from validation.checks import test_scheduler
 from validation.checks.test_power import label, planned_outlets
 from validation.evidence.mode import PINNED
@@ -520,7 +522,13 @@ class _WholeService(Service):
     def __init__(self, metal: Metal, name: str) -> None:
         super().__init__(metal, name)
         self.name, site = name, metal.plan.site
-        self["Systems/1"] |= {"PowerState": "On", "BootProgress": {"LastState": "OSRunning"}}
+        built = readings.built_of(metal.plan, name)
+        self["Systems/1"] |= {
+            "PowerState": "On",
+            "BootProgress": {"LastState": "OSRunning", "LastBootTimeSeconds": 61.5},
+            "ProcessorSummary": {"Count": built.cpus},
+            "MemorySummary": {"TotalSystemMemoryGiB": built.memory_gib},
+        }
         self["Managers/1"]["FirmwareVersion"] = site.versions["bmc"]
         time_servers = [str(one) for one in site.addressing.ntp]
         self["Managers/1/NetworkProtocol"]["NTP"] = {"ProtocolEnabled": True, "NTPServers": time_servers}
@@ -600,6 +608,13 @@ def with_reports_of_drift(made: WholeSite, out: Path) -> None:
         at = datetime.now(UTC) - timedelta(hours=hours)
         hosts = Drift(hosts=dict.fromkeys(made.servers, counts))
         drift_reports.write(out, drift_reports.report(made.plan, hosts, at, at))
+
+
+def with_power_acts(made: WholeSite, out: Path) -> None:
+    """Each server was switched on by `pulumi up`."""
+    serials = load_assets(made.plan.site)["serial"]
+    for name in made.servers:
+        power_acts.recorder(power_acts.folder_of(out), name, str(serials[name]))("On", "Off", "On")
 
 
 def with_ansible(patch: pytest.MonkeyPatch, made: WholeSite) -> None:

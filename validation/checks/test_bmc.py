@@ -151,14 +151,51 @@ def test_every_power_supply_is_present(subject: str, plan: Plan, facts: Facts) -
     return Outcome(not problems, value, detail, limit=limit, identities=bmc.identities, raw=bmc.raw)
 
 
-@check("S031.measured", inputs=("assets", "frame.devices"))
-def test_server_has_completed_its_self_test(subject: str, plan: Plan, facts: Facts) -> Outcome:
-    bmc = facts.bmcs[subject]
+@check("S031.measured", inputs=("assets", "frame.devices", "frame.cables", "site.server"))
+def test_server_has_completed_its_self_test(
+    subject: str, plan: Plan, facts: Facts, last_power_acts: Mapping[str, PowerAct]
+) -> Outcome:
+    bmc, node = facts.bmcs[subject], facts.nodes[subject]
     if bmc.error:
         return Outcome(False, None, bmc.error)
-    value, problems = readings.self_test(bmc.data)
-    problems += [facts.nodes[subject].error] if facts.nodes[subject].error else []
-    limit = Limit(readings.BOOTED, "boot progress", "S031: BootProgress reaches the hand-over to the operating system")
-    detail = "; ".join(problems) or "powered, past its self-test, event log clean, operating system answers"
-    both = (*bmc.identities, *facts.nodes[subject].identities)
-    return Outcome(not problems, value, detail, limit=limit, identities=both, raw=bmc.raw)
+    value, problems = readings.self_test(plan, subject, bmc.data)
+    limit = site_limit(plan.site, "node_ready_s")
+    if node.error:
+        problems.append(node.error)
+    else:
+        counts, faults = shown_to_the_system(plan, subject, node.data)
+        value, problems = value | counts, problems + faults
+    start_s, problem = start_of(subject, bmc.data, node.data, last_power_acts.get(subject), float(limit.value))
+    problems += [problem] if problem else []
+    good = "past its self-test in {:,.0f} s, event log clean, processors, memory, GPUs and ports as planned, system answers"
+    detail = "; ".join(problems) or good.format(start_s)
+    both = (*bmc.identities, *node.identities)
+    return Outcome(not problems, value | {"start_s": start_s}, detail, limit=limit, identities=both, raw=bmc.raw)
+
+
+def start_of(
+    server: str, bmc: Mapping[str, Any], node: Mapping[str, Any], act: PowerAct | None, most_s: float
+) -> tuple[float | None, str]:
+    """(seconds that the last start took, what is wrong with it): as the BMC tells, else from the recorded power-on until the
+    operating system began.
+    """
+    remedy = f"run `bringup bmc restart SITE --server {server}`"
+    took_s, told = bmc["state"].get("boot_s"), ""
+    if took_s is None:
+        began, on = node.get("started_at"), act.at if act is not None and act.after == "On" else None
+        if began is None or on is None or began < on:
+            return None, f"how long its start took is not known, its BMC does not tell: {remedy}"
+        took_s, told = round(began - on, 1), f" from the recorded power-on (if it started again since, {remedy})"
+    return took_s, f"its start took {took_s:,.1f} s{told}, limit {most_s:,.0f} s" if took_s > most_s else ""
+
+
+def shown_to_the_system(plan: Plan, server: str, node: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(value, what is wrong) of the GPUs and cabled Ethernet ports that the operating system of a server finds, by their number."""
+    gpus = readings.built_of(plan, server).gpus
+    there = len(node["gpus"].get("devices", [])) if gpus else 0
+    ports = readings.cabled_ports(plan, "inband").get(server, [])
+    lost = [port for port in ports if port not in node["links"]]
+    return {"gpus": there, "ports": len(ports) - len(lost)}, [
+        *([f"its system finds {there} GPUs, planned {gpus}"] if there != gpus else []),
+        *([f"its system finds no port {', '.join(lost)}"] if lost else []),
+    ]

@@ -113,6 +113,14 @@ def identity() -> dict[str, str]:
     }
 
 
+def started_at() -> float:
+    """Unix time at which process 1 began, and with it the operating system; in a container its own (proc(5): starttime is field 22
+    of stat, in ticks since the boot that btime names)."""
+    booted = next(int(line.split()[1]) for line in read("/proc/stat").splitlines() if line.startswith("btime "))
+    ticks = int(read("/proc/1/stat").rpartition(")")[2].split()[19])
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def links() -> dict[str, dict[str, Any]]:
     return {
         link["ifname"]: {
@@ -570,6 +578,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "os_release": os_release,
     "image": image,
     "identity": identity,
+    "started_at": started_at,
     "links": links,
     "routes": routes,
     "sshd": sshd,
@@ -603,7 +612,7 @@ def main() -> None:
     for name, part in PARTS.items():
         try:
             facts[name] = part()
-        except (OSError, RuntimeError, ValueError, IndexError, KeyError) as error:
+        except (OSError, RuntimeError, ValueError, IndexError, KeyError, StopIteration) as error:
             errors[name] = f"{type(error).__name__}: {error}"
     with ThreadPoolExecutor(16) as pool:
         facts["pings"] = list(pool.map(ping, request.get("pings", [])))

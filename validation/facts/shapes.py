@@ -527,6 +527,7 @@ class NodeData(TypedDict, total=False):
     identity: Required[NodeIdentity]
     errors: Required[dict[Line, Text]]
     image: Line
+    started_at: Number
     links: dict[Line, Link]
     sshd: dict[Line, Line]
     chrony: Chrony

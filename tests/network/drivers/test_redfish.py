@@ -447,6 +447,35 @@ def test_everything_is_read(service):
     assert b.protocols() == {"NTP": False, "IPMI": False, "HTTPS": True}
 
 
+@pytest.mark.parametrize(
+    ("progress", "reset_at", "took_s"),
+    [
+        ({"LastState": "OSRunning", "LastBootTimeSeconds": 412.5}, None, 412.5),
+        ({"LastState": "OSRunning", "LastStateTime": "2026-11-29T10:07:00Z"}, "2026-11-29T10:00:00+00:00", 420.0),
+        ({"LastState": "OSBootStarted", "LastStateTime": "2026-11-29T10:07:00Z"}, "2026-11-29T10:00:00Z", None),
+        ({"LastState": "OSRunning", "LastStateTime": "2026-11-29T09:00:00Z"}, "2026-11-29T10:00:00Z", None),
+        ({"LastState": "OSRunning", "LastStateTime": "2026-11-29T10:07:00Z"}, "2026-11-29T10:00:00", None),
+        ({"LastState": "OSRunning"}, "2026-11-29T10:00:00Z", None),
+        (None, None, None),
+    ],
+)
+def test_the_time_of_a_start_is_what_the_bmc_tells_in_either_form(service, progress, reset_at, took_s):
+    service.resources["Systems/1"] |= {"BootProgress": progress, "LastResetTime": reset_at}
+    assert bmc(service).state()["boot_s"] == took_s
+
+
+def test_processors_and_memory_are_those_of_the_bmcs_summary(service):
+    service.resources["Systems/1"] |= {
+        "ProcessorSummary": {"Count": 2},
+        "MemorySummary": {"TotalSystemMemoryGiB": 2048},
+    }
+    state = bmc(service).state()
+    assert (state["processors"], state["memory_gib"]) == (2, 2048)
+    service.resources["Systems/1"]["ProcessorSummary"]["Count"] = "two"
+    with pytest.raises(BadAnswer, match="processors"):
+        bmc(service).state()
+
+
 def test_power_is_switched_once_and_read_back(service):
     b = bmc(service)
     assert b.power("On") is True
