@@ -297,7 +297,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --planned keep the checks of computed and generated items whose steps belong to capacity or inventory.
 
-    On a site with Kubernetes keep those and the platform's: no other check knows such a site yet.
+    On a site with Kubernetes keep those that know such a site (Register.can_run).
     """
     session, planned = config.stash[KEY], config.getoption("--planned")
     if not planned and session.site.scheduler.kind != "kubernetes":
@@ -306,10 +306,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item
         for item in items
         if is_planned(session.register, item)
-        or (not planned and (made := _check_of(item)) and of_platform(made[0].item))
+        or (not planned and (made := _check_of(item)) and _can_run(session, made[0].item))
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def _can_run(session: Session, item: str) -> bool:
+    """Whether a check of an item runs on the session's site; one that is in no register of the site does not."""
+    found = session.register.items.get(item)
+    return found is not None and session.register.can_run(found, session.site)
 
 
 def is_planned(register: Register, test: pytest.Item) -> bool:

@@ -200,6 +200,15 @@ class Item:
         )
 
 
+OF_LOADS = frozenset(
+    (
+        *("S034.measured", "S058.measured", "S066.measured", "S151.measured", "S176.measured", "S177.observed"),
+        *("S179.measured", "S179.observed", "S181.computed", "S181.measured", "S186.measured", "S188.measured"),
+    )
+)
+"""Items that the loads of validation/runners prove, which run on Slurm and on Kubernetes alike."""
+
+
 @dataclass(frozen=True)
 class Register:
     """All of ``steps.yaml``, checked; with all of ``platform_steps.yaml`` on a site that has Kubernetes."""
@@ -219,8 +228,11 @@ class Register:
         return item.kind in kinds and self.steps[item.step].folder in folders
 
     def can_run(self, item: Item, site: Site) -> bool:
-        """Whether checks of the item run on a site. With Kubernetes those of its platform do, and those that the plan answers."""
-        return site.scheduler.kind != "kubernetes" or of_platform(item.id) or self.planned(item)
+        """Whether checks of the item run on a site. With Kubernetes those of its platform do, those that the plan answers, and
+        those of burn-in, collectives and training."""
+        if site.scheduler.kind != "kubernetes":
+            return True
+        return of_platform(item.id) or self.planned(item) or item.id in OF_LOADS
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""

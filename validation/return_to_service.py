@@ -1,6 +1,6 @@
 """Whether a node that failed a part of acceptance may run jobs again. Pure.
 
-    drain = scheduler.drain("gpu007")                        # state, reason and time, from slurmctld
+    drain = scheduler.drain("gpu007")                        # state, reason and time, from Slurm or Kubernetes
     why_not(drain, contents, verdict)                        # [] when the node may return
 
 A reason such as 'bringup: S026.measured: 7 of 8 GPUs are there' names the items that failed: the node's health check writes it
@@ -8,20 +8,13 @@ A reason such as 'bringup: S026.measured: 7 of 8 GPUs are there' names the items
 that began after the drain and that the gate counts.
 """
 
-import re
 from collections.abc import Sequence
 
 from validation.evidence.store import Contents
-from validation.runners.engine import Drain
+from validation.runners.engine import Drain, failed_items
 from validation.verdict import Verdict
 
-HELD = re.compile(r"\b(?:S[0-9]{3}|P-[0-9]{2})\.[a-z]{1,12}\b")
 COUNTS = ("pass", "partial")
-
-
-def failed_items(reason: str) -> list[str]:
-    """The items of the register that a drain's reason names, each once."""
-    return list(dict.fromkeys(HELD.findall(reason)))
 
 
 def why_not(drain: Drain, contents: Contents, verdict: Verdict) -> list[str]:
@@ -30,7 +23,7 @@ def why_not(drain: Drain, contents: Contents, verdict: Verdict) -> list[str]:
         return [f"{drain.node} is {drain.state} and not drained: there is nothing to return"]
     items = failed_items(drain.reason)
     if not items:
-        by_hand = f"a person decides (scontrol update NodeName={drain.node} State=RESUME)"
+        by_hand = "a person decides, and resumes the node in the scheduler"
         return [f"the reason {drain.reason!r} names no item of the register, so no evidence is about it: {by_hand}"]
     return [text for item in items for text in _not_passed(item, drain, contents, verdict)]
 

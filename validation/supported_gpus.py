@@ -1,4 +1,4 @@
-"""Which sites the checks and the burn-in can test: NVIDIA's GPUs, which are read through NVML, and Slurm, which runs the jobs.
+"""Which sites the checks and the burn-in can test: those with NVIDIA's GPUs, which are read through NVML.
 
 In: a site. Out: why it cannot be tested, or nothing. Pure.
 """
@@ -15,8 +15,6 @@ TESTED = "NVIDIA"
 
 def why_not_tested(site: Site) -> str | None:
     """Why a site cannot be tested; None where it can, or where the catalogue has no entry for its GPUs."""
-    if site.scheduler.not_built:
-        return site.scheduler.not_built
     gpu = site.catalog.gpus.get(site.gpu.sku)
     if gpu is None or gpu.manufacturer == TESTED:
         return None

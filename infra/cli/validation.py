@@ -13,9 +13,9 @@ from infra.cli.common import CANNOT, JUDGED_NO, OK, UsageError, add_out, add_sit
 if TYPE_CHECKING:
     from capacity.model import Plan
     from validation.runners.burn_in import Started
-    from validation.runners.engine import Drain
-    from validation.runners.slurm import Slurm
+    from validation.runners.engine import Drain, Engine
 
+SHOWS = {"Slurm": "sinfo", "Kubernetes": "kubectl describe nodes"}
 CHECK = "test_gpu_burn_in_ends_without_fault"
 
 
@@ -75,7 +75,8 @@ def add(verbs: Any) -> None:
 def run_start(arguments: argparse.Namespace) -> int:
     from inventory.paths import var_dir
     from validation.evidence.trust import open_store
-    from validation.runners import burn_in, slurm
+    from validation.runners import burn_in
+    from validation.runners.engines import engine_of
 
     plan = _tested(arguments)
     folder = var_dir(plan.site.name, arguments.out)
@@ -84,7 +85,7 @@ def run_start(arguments: argparse.Namespace) -> int:
             f"a burn-in of {_nodes(len(before.jobs))} has been started and not judged: bringup validation collect "
             f"{arguments.site}, or stop to give it up"
         )
-    scheduler = slurm.connect(plan)
+    scheduler = engine_of(plan)
     store = open_store(plan.site, folder / "evidence", plan=plan.hash).id()
     try:
         nodes, drained = _wanted(arguments, plan, scheduler)
@@ -101,7 +102,7 @@ def run_start(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _wanted(arguments: argparse.Namespace, plan: "Plan", scheduler: "Slurm") -> "tuple[list[str], list[Drain]]":
+def _wanted(arguments: argparse.Namespace, plan: "Plan", scheduler: "Engine") -> "tuple[list[str], list[Drain]]":
     """(nodes to load, those of them that are drained); without names all that take jobs, and the others are told."""
     from validation.runners import burn_in
 
@@ -115,7 +116,7 @@ def _wanted(arguments: argparse.Namespace, plan: "Plan", scheduler: "Slurm") -> 
     for node, state in others.items():
         print(f"left out: {node} is {state}; a drained one: bringup validation start {arguments.site} --node {node}")
     if not nodes:
-        raise UsageError("no GPU node takes jobs: sinfo shows why")
+        raise UsageError(f"no GPU node takes jobs: {SHOWS[scheduler.title]} shows why")
     return nodes, []
 
 
@@ -127,7 +128,9 @@ def run_status(arguments: argparse.Namespace) -> int:
     left = burn_in.running(standing, started)
     by_state: dict[str, list[str]] = {}
     for node, job in started.jobs.items():
-        by_state.setdefault(standing[job].state if job in standing else "unknown to Slurm", []).append(node)
+        by_state.setdefault(standing[job].state if job in standing else f"unknown to {scheduler.title}", []).append(
+            node
+        )
     longest_h = max((one.seconds for one in standing.values()), default=0.0) / 3600
     print(f"burn-in of {started.duration_s / 3600:g} h, the longest has run for {longest_h:.2f} h")
     for state, nodes in sorted(by_state.items()):
@@ -238,13 +241,13 @@ def run_return(arguments: argparse.Namespace) -> int:
     from validation import gate
     from validation.evidence.store import LAB_ROLE
     from validation.return_to_service import why_not
-    from validation.runners import slurm
+    from validation.runners.engines import engine_of
 
     plan = _tested(arguments)
     gpu = plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
     if arguments.node not in gpu:
         raise UsageError(f"{arguments.node} is no GPU server of {plan.site.name}; they are {gpu[0]} to {gpu[-1]}")
-    scheduler = slurm.connect(plan)
+    scheduler = engine_of(plan)
     drain = scheduler.drain(arguments.node)
     rehearsal = plan.site.credentials.evidence.role == LAB_ROLE
     folder = var_dir(plan.site.name, arguments.out)
@@ -294,14 +297,15 @@ def _shown(nodes: list[str]) -> str:
     return ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
 
 
-def _under_way(arguments: argparse.Namespace) -> "tuple[Slurm, Started, Path, Plan]":
+def _under_way(arguments: argparse.Namespace) -> "tuple[Engine, Started, Path, Plan]":
     """(scheduler, what was started, folder of outputs, plan); UsageError where nothing was."""
     from inventory.paths import var_dir
-    from validation.runners import burn_in, slurm
+    from validation.runners import burn_in
+    from validation.runners.engines import engine_of
 
     plan = _tested(arguments)
     folder = var_dir(plan.site.name, arguments.out)
     started = burn_in.started_of(folder, plan)
     if started is None:
         raise UsageError(f"no burn-in has been started: bringup validation start {arguments.site}")
-    return slurm.connect(plan), started, folder, plan
+    return engine_of(plan), started, folder, plan

@@ -37,7 +37,11 @@ def site(site_file: Path) -> Site:
 
 def test_its_platform_follows_from_its_accounts(site: Site) -> None:
     made = design(dataclasses.replace(plan_of("lab"), site=site))
-    assert {one.name for one in made.objects if one.kind == "Namespace"} == {"commissioning", "research"}
+    assert {one.name for one in made.objects if one.kind == "Namespace"} == {
+        "bringup-loads",
+        "commissioning",
+        "research",
+    }
 
 
 @pytest.mark.usefixtures("plans_kept")
@@ -52,10 +56,9 @@ def test_render_writes_its_platform_as_a_file_for_kubectl(
     assert written == [one.manifest for one in wanted.objects]
 
 
-def test_ansible_takes_it_and_the_checks_refuse_it(site: Site) -> None:
+def test_ansible_and_the_burn_in_take_it(site: Site) -> None:
     assert without_a_role(dataclasses.replace(plan_of("lab"), site=site)) == ""
-    assert why_not_tested(site) == NOT_BUILT
-    assert why_not_tested(load_site("lab")) is None
+    assert why_not_tested(site) is None
 
 
 def test_its_controllers_and_gpu_nodes_are_the_cluster_and_a_site_of_slurm_has_none() -> None:
@@ -79,7 +82,7 @@ def test_plays_of_slurm_leave_a_cluster_alone_and_those_of_kubernetes_take_nothi
 
 
 @pytest.mark.usefixtures("plans_kept")
-@pytest.mark.parametrize("verb", [["compare"], ["image", "build", "gpu", "--site"], ["validation", "start"]])
+@pytest.mark.parametrize("verb", [["compare"], ["image", "build", "gpu", "--site"]])
 def test_a_verb_that_is_not_built_for_it_says_so(
     verb: list[str],
     site_file: Path,

@@ -186,6 +186,12 @@ class FakeSlurm:
     def cancel(self, *job_ids):
         self.cancelled += job_ids
 
+    def give_up(self, node):
+        raise AssertionError("no load was seen after the cut")
+
+    def back(self, node):
+        self.returned = node
+
 
 def rehearse(monkeypatch, bench, files):
     power, _, _ = bench

@@ -18,7 +18,7 @@ from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
 from validation.program import checks_of_items
 from validation.register import Register, load_register, of_platform, register_for
-from validation.return_to_service import failed_items
+from validation.runners.engine import failed_items
 from validation.verdict import GATE_ITEM, Verdict, judge
 from validation.waive import Waiver, asked_of, refused
 

@@ -18,8 +18,8 @@ from tests.validation.test_gate import changed, with_record
 from tests.validation.test_slurm_runner import FakeHost
 from validation.evidence import Contents
 from validation.register import Register
-from validation.return_to_service import failed_items, why_not
-from validation.runners.engine import Drain
+from validation.return_to_service import why_not
+from validation.runners.engine import Drain, failed_items
 from validation.runners.slurm import Slurm
 
 real_contents = test_gate.real_contents

@@ -53,7 +53,7 @@ from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
-from validation.runners import ansible, slurm, slurm_trials, training
+from validation.runners import ansible, kubernetes, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
@@ -265,13 +265,27 @@ def drift_reports(out_folder: Path) -> list[drift_reports_of.Report]:
 def scheduler(plan: Plan, at_the_end: Callable[[Callable[[], None]], None]) -> slurm.Slurm:
     """The site's Slurm. Its jobs end with the run."""
     made = slurm.connect(plan)
+    _close_at_the_end(made, at_the_end)
+    return made
 
+
+@pytest.fixture(scope="session")
+def engine(plan: Plan, request: pytest.FixtureRequest, at_the_end: Callable[[Callable[[], None]], None]) -> Engine:
+    """The site's workload manager, which runs burn-in, collectives and training. Its jobs end with the run."""
+    if plan.site.scheduler.kind == "slurm":
+        site_slurm: slurm.Slurm = request.getfixturevalue("scheduler")
+        return site_slurm
+    made = kubernetes.connect(plan)
+    _close_at_the_end(made, at_the_end)
+    return made
+
+
+def _close_at_the_end(made: Engine, at_the_end: Callable[[Callable[[], None]], None]) -> None:
     def close() -> None:
         with contextlib.suppress(DeviceError):  # the checks report a controller that does not answer
             made.close()
 
     at_the_end(close)
-    return made
 
 
 @dataclass(frozen=True)
@@ -467,9 +481,9 @@ class Sweep:
 
 
 @pytest.fixture(scope="session")
-def collectives(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> Sweep:
-    """All collectives over all GPU nodes, as one Slurm job."""
-    return sweep_collectives(plan, scheduler, store_id)
+def collectives(plan: Plan, engine: Engine, store_id: str) -> Sweep:
+    """All collectives over all GPU nodes, as one job."""
+    return sweep_collectives(plan, engine, store_id)
 
 
 def sweep_collectives(plan: Plan, scheduler: Engine, store: str = "") -> Sweep:
@@ -553,9 +567,9 @@ class InNetwork:
 
 
 @pytest.fixture(scope="session")
-def in_network(plan: Plan, scheduler: slurm.Slurm, store_id: str) -> InNetwork:
-    """All-reduce over all GPU nodes, first with reduction in the switches, then without, as one Slurm job."""
-    return sweep_in_network(plan, scheduler, store_id)
+def in_network(plan: Plan, engine: Engine, store_id: str) -> InNetwork:
+    """All-reduce over all GPU nodes, first with reduction in the switches, then without, as one job."""
+    return sweep_in_network(plan, engine, store_id)
 
 
 def sweep_in_network(plan: Plan, scheduler: Engine, store: str = "") -> InNetwork:
@@ -577,7 +591,7 @@ def ended_badly(job: Job) -> str:
 @pytest.fixture(scope="session")
 def burn_in(
     plan: Plan,
-    scheduler: slurm.Slurm,
+    engine: Engine,
     out_folder: Path,
     store_id: str,
     at_the_end: Callable[[Callable[[], None]], None],
@@ -586,14 +600,14 @@ def burn_in(
     same time, in the site's length."""
     started = burn_in_runner.started_of(out_folder, plan)
     if started is None:
-        return burn_in_runner.run(plan, scheduler, store_id)
-    if left := burn_in_runner.running(scheduler.standing(list(started.jobs.values())), started):
+        return burn_in_runner.run(plan, engine, store_id)
+    if left := burn_in_runner.running(engine.standing(list(started.jobs.values())), started):
         pytest.skip(f"the burn-in runs on {len(left)} of {len(started.jobs)} nodes: bringup validation status")
-    done = burn_in_runner.collect(plan, scheduler, replace(started, store=store_id))
+    done = burn_in_runner.collect(plan, engine, replace(started, store=store_id))
 
     def over() -> None:
         try:
-            burn_in_runner.forget(out_folder, scheduler, started)
+            burn_in_runner.forget(out_folder, engine, started)
         except DeviceError as error:  # the records of the run are signed all the same, and the next collect does it
             warnings.warn(f"{error}; then run bringup validation collect again", stacklevel=1)
 
@@ -627,7 +641,7 @@ def smoke(plan: Plan, store_id: str, request: pytest.FixtureRequest) -> training
     if plan.site.validation.fault_injection:
         recording: training.Recording = request.getfixturevalue("rehearsal")
         return recording
-    return training.smoke(plan, request.getfixturevalue("scheduler"), store_id)
+    return training.smoke(plan, request.getfixturevalue("engine"), store_id)
 
 
 @pytest.fixture(scope="session")
@@ -638,4 +652,4 @@ def rehearsal(plan: Plan, store_id: str, request: pytest.FixtureRequest) -> trai
             "NOT RUN: it cuts a GPU server's power at its PDU outlets in the middle of a job; a site that is not in use yet "
             "allows it with validation: {fault_injection: true} in its site file"
         )
-    return training.rehearse(plan, request.getfixturevalue("scheduler"), store_id)
+    return training.rehearse(plan, request.getfixturevalue("engine"), store_id)

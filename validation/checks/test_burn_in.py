@@ -12,7 +12,7 @@ from validation.facts.node_results import left_unsigned
 from validation.gpu_faults import GONE
 from validation.gpu_health import HEALTH, untold
 from validation.runners.burn_in import BurnIn
-from validation.runners.engine import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, named, workload_of
 
 SPARE_S = 1.0
 """Clocks of two machines may differ by this much over the run."""
@@ -72,7 +72,7 @@ def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, 
         limit=limit,
         identities=(*gpu_identities(node), *(one for name, one in burn_in.kept.signed.items() if name == subject)),
         raw=burn_in.kept.raw.get(subject),
-        command=f"sbatch, job {burn_in.jobs.get(subject)}",
+        command=named(plan, burn_in.jobs.get(subject)),
         measured_s=result["duration_s"],
         limit_since=burn_in.limit_since,
         configuration={**ran.configuration(), **(burn_in.run.configuration() if burn_in.run else {})},

@@ -17,7 +17,7 @@ from validation.evidence import Identity
 from validation.facts import Answer, Facts
 from validation.facts.node_results import left_unsigned
 from validation.gpu_faults import devices
-from validation.runners.engine import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, named, workload_of
 
 
 def silent(node: Answer) -> str:
@@ -197,6 +197,6 @@ def test_nccl_joins_the_gpus_of_a_node_over_nvlink(
         limit=Limit(round(least, 3), "GB/s", source) if least is not None else None,
         identities=(*gpu_identities(node), *(one for name, one in collectives.kept.signed.items() if name == subject)),
         raw=collectives.kept.raw.get(subject),
-        command=f"sbatch, job {collectives.job.job_id}",
+        command=named(plan, collectives.job.job_id),
         configuration={**ran.configuration(), **collectives.configuration},
     )

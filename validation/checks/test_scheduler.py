@@ -18,7 +18,7 @@ from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned, side_by_side
 from validation.runners import slurm_stages
-from validation.runners.engine import Ran, Rank, workload_of
+from validation.runners.engine import Ran, Rank, named, workload_of
 from validation.runners.slurm import Slurm
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
@@ -251,6 +251,6 @@ def test_collectives_over_all_gpu_nodes(subject: str, plan: Plan, facts: Facts, 
         limit=Limit(limit.value, limit.unit, limit.source),
         identities=(*found, *collectives.kept.signed.values()),
         raw=side_by_side(collectives.kept.raw, output=collectives.job.output.decode(errors="replace")),
-        command=f"sbatch, job {collectives.job.job_id}",
+        command=named(plan, collectives.job.job_id),
         configuration={**ran.configuration(), **collectives.configuration},
     )

@@ -17,6 +17,7 @@ from validation.facts.node_results import left_unsigned, side_by_side
 from validation.infiniband import best_view
 from validation.runners import collectives as sweeps
 from validation.runners.burn_in import gpu_nodes
+from validation.runners.engine import named
 
 
 @check(
@@ -105,6 +106,6 @@ def test_all_reduce_gains_by_reduction_in_the_switches(
         unit="GB/s",
         identities=(*found, *swept.kept.signed.values()),
         raw=raw,
-        command=f"sbatch, job {swept.job.job_id}",
+        command=named(plan, swept.job.job_id),
         configuration={**(judged.ran.configuration() if judged.ran else {}), **swept.run.configuration()},
     )

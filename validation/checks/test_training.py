@@ -38,7 +38,7 @@ INPUTS = (
 )
 MOST_PROBLEMS = 5
 """In how much a recording differs from the plan that a sentence names."""
-SETUP = "sbatch, srun validation/workloads/training.py"
+SETUP = "jobs of the site's scheduler with validation/workloads/training.py"
 
 
 def touched(plan: Plan, facts: Facts, rehearsal: Recording) -> tuple[Identity, ...]:

@@ -1,8 +1,9 @@
 """Calls to the site's API server: runs on a controller (from standard input), prints one JSON array of answers.
 
 Standard library only. The request, a JSON object as first argument, has the path of a kubeconfig (`kubeconfig`), the seconds for
-all calls (`budget_s`) and the calls (`calls`): verb, path, body, the user to impersonate, and the fields to keep of the answer
-(`only`) or of each item of a list (`fields`): 25,000 answers are read as one. An answer has `status` and `body`; one that could not
+all calls (`budget_s`) and the calls (`calls`): verb, path, body and its content type (`type`), the user to impersonate, whether the
+answer is plain text (`text`), and the fields to keep of the answer (`only`) or of each item of a list (`fields`): 25,000 answers
+are read as one. Of a refusal the message is kept. An answer has `status` and `body`; one that could not
 be had has `error`. Certificates are read by kubectl and kept in a folder that no other user can read, until they are loaded.
 """
 
@@ -27,6 +28,8 @@ CALL_S = 20.0
 """One call; an API server that is up answers within a second."""
 PROGRAMS = "/opt/bringup/kubernetes/bin"
 """Where the role kubernetes has kubectl on a machine without its package."""
+OK, REFUSED = 200, 300
+"""A status, and the first of those that are no success."""
 LONGEST = 64 << 20
 """Bytes of an answer: 1,000 nodes with their images take about 12 MB."""
 
@@ -89,7 +92,9 @@ class Caller:
         left = self.end - time.monotonic()
         if left <= 0:
             return {"status": 0, "body": None, "error": "the time budget of all calls is spent"}
-        headers = dict(self.headers, **{"Content-Type": "application/json", "Accept": "application/json"})
+        headers = dict(
+            self.headers, **{"Content-Type": one.get("type", "application/json"), "Accept": "application/json"}
+        )
         if one.get("user"):
             headers["Impersonate-User"] = one["user"]
         data = json.dumps(one["body"]).encode() if one.get("body") is not None else None
@@ -97,11 +102,15 @@ class Caller:
             status, text = self.answer(one["verb"], self.prefix + one["path"], data, headers)
         except (HTTPException, OSError) as error:
             return {"status": 0, "body": None, "error": str(error) or type(error).__name__}
+        if one.get("text") and status == OK:
+            return {"status": status, "body": text.decode(errors="replace"), "error": ""}
         try:
             body = json.loads(text)
         except ValueError:
             return {"status": status, "body": None, "error": f"{len(text)} bytes that are no JSON"}
-        if one.get("fields") and isinstance(body, dict):
+        if status >= REFUSED and isinstance(body, dict):
+            body = kept(body, ["message"])
+        elif one.get("fields") and isinstance(body, dict):
             body = {"items": [kept(item, one["fields"]) for item in body.get("items", ())]}
         elif one.get("only") and isinstance(body, dict):
             body = kept(body, one["only"])

@@ -245,13 +245,13 @@ def first_controller(plan: Plan) -> SshHost:
     return SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
 
 
-def over_ssh(plan: Plan) -> CallApi:
-    """Calls from the first controller, with the kubeconfig that is there."""
+def over_ssh(plan: Plan, calls_s: float = BUDGET_S) -> CallApi:
+    """Calls from the first controller, with the kubeconfig that is there. calls_s: for all calls of one question, seconds."""
     site, host = plan.site, first_controller(plan)
 
     def call(calls: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        request = {"kubeconfig": KUBECONFIG, "budget_s": BUDGET_S, "calls": list(calls)}
-        said = host.program(API_CALLS, request, budget_s=BUDGET_S + site.timeouts.ssh_s, operation="ask the API server")
+        request = {"kubeconfig": KUBECONFIG, "budget_s": calls_s, "calls": list(calls)}
+        said = host.program(API_CALLS, request, budget_s=calls_s + site.timeouts.ssh_s, operation="ask the API server")
         if not isinstance(said, list) or len(said) != len(calls):
             raise BadAnswer(
                 host.name,

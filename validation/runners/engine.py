@@ -137,6 +137,11 @@ class Load:
     run: Run | None = None
 
 
+def named(plan: Plan, job: object) -> str:
+    """How evidence names what was submitted: the job of Slurm, or the JobSet."""
+    return f"JobSet bringup-{job}" if plan.site.scheduler.kind == "kubernetes" else f"sbatch, job {job}"
+
+
 # ---- how it went -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Job:
@@ -235,6 +240,7 @@ class Ran:
 
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
+HELD = re.compile(r"\b(?:S[0-9]{3}|P-[0-9]{2})\.[a-z]{1,12}\b")
 DRAINED_SINCE = re.compile(r" \(drained since ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})Z\)$")
 """The end of a reason of `Drain.again`."""
 
@@ -264,6 +270,11 @@ class Drain:
     def again(self) -> str:
         """The reason with which the node is drained again, as if it had been drained all the time."""
         return f"{self.reason} (drained since {self.since.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z)"
+
+
+def failed_items(reason: str) -> list[str]:
+    """The items of the register that a drain's reason names, each once."""
+    return list(dict.fromkeys(HELD.findall(reason)))
 
 
 class Node(Protocol):
@@ -329,6 +340,12 @@ class Engine(Protocol):
 
     def forget(self, *job_ids: int) -> None:
         """Remove what the manager itself keeps of jobs that are over and collected."""
+
+    def give_up(self, node: str) -> None:
+        """Say that a node is known to be without power, where the manager has to be told."""
+
+    def back(self, node: str) -> None:
+        """Say that it has its power again."""
 
     def hold(self, name: str, nodes: Sequence[str]) -> None:
         """Keep nodes that are out of service free for jobs that are begun with this name."""

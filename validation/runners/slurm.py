@@ -283,6 +283,12 @@ class Slurm:
     def forget(self, *job_ids: int) -> None:
         """Nothing: the accounting database keeps what was."""
 
+    def give_up(self, node: str) -> None:
+        """Nothing: slurmctld finds out by itself (SlurmdTimeout)."""
+
+    def back(self, node: str) -> None:
+        """Nothing: its slurmd registers."""
+
     # ---- loads -------------------------------------------------------------------------------------------------
     def begin(self, load: Load) -> int:
         """Submit a load as a batch script; its job number."""

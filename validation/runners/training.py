@@ -363,7 +363,8 @@ class Rehearsal:
             "nodes": list(nodes),
         }
         if not ok:
-            output = self.files.run(f"tail -c {OUTPUT_TAIL} {shlex.quote(self.output(run))}", check=False)
+            # one file, or one of each node
+            output = self.files.run(f"tail -q -c {OUTPUT_TAIL} {shlex.quote(self.output(run))}*", check=False)
             self.recording.problems.append(f"run {run}: job {job_id} ended {state}: {' '.join(output.text.split())}")
         return ok
 
@@ -464,6 +465,7 @@ class Rehearsal:
         end = time.monotonic() + self.budget_s + self.recovery_s
         with ThreadPoolExecutor(1) as pool:
             restoring: Future[None] | None = None
+            given_up = False
             while True:
                 seen = self.scheduler.look(job, victim)
                 self.change(seen)
@@ -472,6 +474,9 @@ class Rehearsal:
                     watch.see(self.scheduler.title, "node does not respond")
                 if seen.node.startswith("DOWN"):
                     watch.see(self.scheduler.title, "node is down")
+                if not given_up and any(one["by"] == "PDUs" for one in watch.sightings):
+                    self.scheduler.give_up(victim)
+                    given_up = True
                 if restoring is None and seen.restarts and seen.state == "RUNNING":
                     restoring = pool.submit(self.restore, power)
                 if seen.node == "IDLE" and "power_back" in self.recording.outage:
@@ -513,6 +518,7 @@ class Rehearsal:
     def give_back(self, victim: str, power: NodePower) -> None:
         """Leave the site as it was found: the power is back, and the scheduler takes the node again."""
         self.restore(power)
+        self.scheduler.back(victim)
         end = time.monotonic() + NODE_BACK_S
         while (state := self.scheduler.nodes()[victim].state) != "idle":
             note(f"{victim} has power again, in {self.scheduler.title} it is {state}")

@@ -25,6 +25,7 @@ def design(plan: Plan) -> Platform:
     objects = (
         *tenancy.priority_classes(wanted.qos),
         tenancy.member_role(),
+        *tenancy.loads(),
         *tenancy.namespaces(wanted.accounts, tiers, gpus),
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),

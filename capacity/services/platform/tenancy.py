@@ -12,6 +12,8 @@ GPU_RESOURCE = "nvidia.com/gpu"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 """Above every tier, and the API server takes them from any user
 (https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
+LOADS = "bringup-loads"
+"""Namespace of acceptance: burn-in, collectives, training (validation/runners). Nobody is a member of it."""
 MEMBER = "bringup-member"
 TIER_STEP = 1000
 """Between the priorities of two tiers, so that a class of the site's own fits between; Kubernetes allows up to 1e9 for users."""
@@ -70,6 +72,18 @@ def namespaces(accounts: Sequence[Account], tiers: Sequence[str], site_gpus: int
         if account.users:
             yield _members(account)
         yield from _network(account.name)
+
+
+def loads() -> Iterator[PlatformObject]:
+    """The namespace of acceptance's loads, for administrators alone: no RoleBinding is in it.
+
+    They need what Pod Security `baseline` refuses: the network of the node and its folders, and on GPU nodes its RDMA devices. In
+    the namespace of the account `commissioning` its users could start such pods. No queue: loads name their nodes, and Kueue would
+    choose others.
+    """
+    labels = (("pod-security.kubernetes.io/enforce", "privileged"),)
+    yield PlatformObject("v1", "Namespace", LOADS, {}, labels=labels)
+    yield from _network(LOADS)
 
 
 def quantity(count: int) -> str:
