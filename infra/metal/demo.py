@@ -105,19 +105,20 @@ HEAD_BYTES, TAIL_BYTES = 2 << 20, 1 << 20
 """What the content of a drive is known by (infra/boot/deploy.sh)."""
 NODE_CHECKS: tuple[str, ...] = (
     "base_system",
-    "installed_over_the_network",
     "self_test",
     "identify_led",
     "bmc_is_set_up",
     "time_source",
 )
 NODE_CHECKS += ("clock_offset", "passwords_and_unknown")
-"""Names of the checks that judge a node: S032, S142.applied, S031, S016, S017, S144, S147.measured."""
+"""Names of the checks that judge a node: S032, S031, S016, S017, S144, S147.measured."""
 BUILT_CHECKS = ("drives_are_as_planned", "gpu_cards_sit", "gpu_cards_have")
 """What a node is built of: S018.measured, S022.measured, S027.observed."""
 NODE_CHECKS += BUILT_CHECKS
-MIRROR_CHECK = "mirrored"
-"""Of a node as well: S019.applied, once it was seen to start from each of its drives alone."""
+FAULT_CHECKS = ("mirrored", "installed_over_the_network")
+"""Of a node as well, after the faults: S019.applied, once it was seen to start from each of its drives alone, and S142.applied,
+once one was written twice.
+"""
 SITE_CHECK = "network_boot"
 """Of the site: S142.generated."""
 JUDGE_S = 900.0
@@ -359,7 +360,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; see the module's text for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m infra.metal", description=__doc__)
     parser.add_argument(
-        "--short", action="store_true", help="without the faults; no drive is taken out, so S019 is not judged"
+        "--short",
+        action="store_true",
+        help="without the faults: nothing is written twice and no drive is taken out, so S142.applied and S019 are not judged",
     )
     parser.add_argument("--anew", action="store_true", help="begin with empty drives, whatever an earlier run left")
     parser.add_argument(
@@ -519,7 +522,7 @@ def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Control
             )
         time.sleep(2.0)
     demo.say(f"Slurm: {', '.join(f'{name} {state}' for name, state in seen.items())}")
-    judge(demo, segment, names, NODE_CHECKS if short else (*NODE_CHECKS, MIRROR_CHECK))
+    judge(demo, segment, names, NODE_CHECKS if short else (*NODE_CHECKS, *FAULT_CHECKS))
     proofs = Proofs(demo.metal / "proofs.json", next(iter(bringing.servers.values())).target.version)
     if not short and not proofs.has("built"):
         built_otherwise(demo, bringing, segment, names[0])

@@ -51,6 +51,7 @@ def record(plan: Plan, booting: boot.Intents) -> Installed:
         drives=tuple(booting.layouts[SERVER].serials),
         running=f"gpu 0123456789ab {ROOT}",
         writings=2,
+        alike=2,
         written_s=163.5,
         login_s=390.0,
     )
@@ -68,9 +69,27 @@ def test_an_installed_server_passes_with_its_times_as_simulated(plan: Plan, boot
     value = cast(dict[str, Any], outcome.value)
     assert value["read_back"] == {"sha256": ROOT, "drives": ["SIM-DR-1001A", "SIM-DR-1001B"]}
     assert (value["writings"], value["power_on_to_login_s"]) == (2, 390.0)
+    assert value["written_alike"] == {"server": SERVER, "times": 2}
     assert outcome.limit is not None
     assert outcome.limit.value == ROOT
     assert classify(outcome.identities) == "simulated"
+
+
+def test_one_server_of_the_image_that_was_written_twice_alike_shows_it_for_the_others(
+    plan: Plan, booting: boot.Intents, record: Installed
+):
+    def judged(other: Installed) -> Outcome:
+        once = {SERVER: replace(record, writings=1, alike=1), other.server: other}
+        return checks.test_server_was_installed_over_the_network_and_read_back(
+            SERVER, plan, {"gpu": image()}, booting, once
+        )
+
+    second = replace(record, server="gpu002")
+    assert judged(second).passed
+    for other in (replace(second, writings=3, alike=1), replace(second, sha256="f" * 64)):
+        outcome = judged(other)
+        assert not outcome.passed
+        assert outcome.detail.startswith("nobody has seen that installing again gives the same: write one gpu server")
 
 
 def test_a_server_without_a_record_is_not_judged(plan: Plan, booting: boot.Intents):

@@ -94,15 +94,23 @@ def test_server_was_installed_over_the_network_and_read_back(
     problems = faults(one, image, hosts[subject]["mac"], booting.layouts[subject].serials)
     if one.role != hosts[subject]["role"]:
         problems.append(f"the image of role {one.role} was written, planned is {hosts[subject]['role']}")
+    again = next((other for other in installed.values() if other.alike > 1 and other.sha256 == one.sha256), None)
+    if again is None:
+        problems.append(
+            f"nobody has seen that installing again gives the same: write one {one.role} server once more, by its consent "
+            "(`bringup boot render --overwrite`), then `bringup boot collect`"
+        )
     value = {
         "image": f"{one.role} {one.version}",
         "read_back": {"sha256": one.sha256, "drives": list(one.drives)},
         "writings": one.writings,
+        "written_alike": {"server": again.server, "times": again.alike} if again else None,
         "power_on_to_read_back_s": one.written_s,
         "power_on_to_login_s": one.login_s,
         "read_back_at": one.written_at,
     }
     took = "" if one.login_s is None else f", login {one.login_s:g} s after power-on"
-    good = f"image {one.version} read back from {len(one.drives)} drives and running, {one.writings} writings{took}"
+    alike = f"{again.alike} times the same on {again.server}" if again else ""
+    good = f"image {one.version} read back from {len(one.drives)} drives and running{took}; written {alike}"
     limit = Limit(image.parts["root"].sha256, "SHA-256", f"image.json of role {one.role}")
     return Outcome(not problems, value, "; ".join(problems) or good, limit=limit, identities=(identity,), raw=one.raw)

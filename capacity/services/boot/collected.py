@@ -50,7 +50,10 @@ class Spool:
 
 @dataclass(frozen=True)
 class Writing:
-    """The last writing of a server that was read back. `at`: Unix time of its report `written`; `writings`: how many there were."""
+    """The last writing of a server that was read back.
+
+    at: Unix time of its report `written`; writings: how many there were; alike: how many of them gave its SHA-256.
+    """
 
     server: str
     role: str
@@ -60,6 +63,7 @@ class Writing:
     drives: tuple[str, ...]
     at: float
     writings: int
+    alike: int
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,8 @@ def _last(host: Mapping[str, str], said: Sequence[Report]) -> Writing:
     role, version = begun[-1].groups()
     if role != host["role"]:
         raise ValueError(f"the image of role {role} was written, planned is {host['role']}; not recorded")
-    return Writing(host["device"], role, host["mac"], version, sha256, drives, end.time, len(ends))
+    alike = sum(said[number].text.startswith(f"{sha256} ") for number in ends)
+    return Writing(host["device"], role, host["mac"], version, sha256, drives, end.time, len(ends), alike)
 
 
 def installed(
@@ -230,6 +235,7 @@ def installed(
                 drives=writing.drives,
                 running=answer.running,
                 writings=writing.writings,
+                alike=writing.alike,
                 written_s=same.written_s if same else None,
                 login_s=same.login_s if same else None,
                 alone=same.alone if same else (),

@@ -23,7 +23,7 @@ READ_BACK = re.compile(r"([0-9a-f]{64}) read back from (\S+(?: \S+)*)")
 _TEXTS = ("server", "role", "mac", "uuid", "maker", "firmware", "version", "sha256", "running")
 _SECONDS = ("written_s", "login_s")
 _TIMES = ("written_at", "seen_at")
-"""Records of before these were kept have none."""
+"""Records of before these were kept have none; of before `alike` was kept, one writing counts."""
 
 
 class RecordError(Exception):
@@ -40,7 +40,7 @@ class Installed:
     version   of the image that was planned when it was written
     sha256    of the root file system as the initramfs read it back from each of `drives` (serial numbers)
     running   what the node says it runs: role, version and SHA-256, from the file that the initramfs left
-    writings  how often an image was written to it and read back
+    writings  how often an image was written to it and read back; `alike`: how many of them gave the SHA-256 of the last one
     written_s, login_s    from power-on of the last writing to the read-back, and to the first login; None: not measured
     alone     serial numbers of the drives that it was seen to start from with no other boot drive in it, since the last writing
     written_at, seen_at    Unix times: of the report that it was read back, and of `running`; None: not recorded
@@ -62,6 +62,7 @@ class Installed:
     alone: tuple[str, ...] = ()
     written_at: float | None = None
     seen_at: float | None = None
+    alike: int = 1
 
     @property
     def raw(self) -> bytes:
@@ -118,8 +119,9 @@ def _installed(said: Mapping[str, Any]) -> Installed:
     for name in _TIMES:
         if (value := said.get(name)) is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise TypeError(f"{name} is no Unix time")
-    if isinstance(said["writings"], bool) or not isinstance(said["writings"], int):
-        raise TypeError("writings is no whole number")
+    for name in ("writings", "alike"):
+        if isinstance(number := said.get(name, 1), bool) or not isinstance(number, int):
+            raise TypeError(f"{name} is no whole number")
     return Installed(**{**said, "drives": tuple(said["drives"]), "alone": tuple(said["alone"])})
 
 

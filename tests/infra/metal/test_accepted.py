@@ -29,7 +29,7 @@ def test_each_name_of_a_check_that_the_demo_judges_by_is_that_of_one_check() -> 
     """Another check that pytest's -k finds, or none, would make the count of the demo wrong."""
     texts = [path.read_text() for path in (repo_root() / "validation/checks").glob("test_*.py")]
     items = {}
-    for name in (*demo.NODE_CHECKS, demo.MIRROR_CHECK, demo.SITE_CHECK):
+    for name in (*demo.NODE_CHECKS, *demo.FAULT_CHECKS, demo.SITE_CHECK):
         found = [
             item
             for text in texts

@@ -169,7 +169,15 @@ def test_an_image_of_another_role_is_refused(found: Intents) -> None:
 
 def test_writings_are_counted_and_the_last_one_counts(found: Intents) -> None:
     said = heard(found, *told(found), *told(found, at=9000.0))
-    assert (said.written["gpu001"].writings, said.written["gpu001"].at) == (2, 9003.0)
+    assert (said.written["gpu001"].writings, said.written["gpu001"].at, said.written["gpu001"].alike) == (2, 9003.0, 2)
+
+
+def test_a_writing_of_another_image_before_it_is_not_alike(found: Intents) -> None:
+    before = told(found)
+    sha256 = before[-1]["text"].split()[0]
+    before[-1]["text"] = before[-1]["text"].replace(sha256, "f" * 64)
+    said = heard(found, *before, *told(found, at=9000.0))
+    assert (said.written["gpu001"].writings, said.written["gpu001"].alike) == (2, 1)
 
 
 @pytest.fixture
