@@ -100,12 +100,10 @@ def _channels_alike(controllers: Sequence[Said], channels: int) -> Iterator[str]
 
 
 # ---- drives (S018, S019) ---------------------------------------------------------------------------------------------
-def drive_faults(
-    machine: Said, device: DeviceType, pinned: str | None, delivered: Mapping[str, str] | None = None
-) -> Iterator[str]:
+def drive_faults(machine: Said, device: DeviceType, pinned: str | None, delivered: Mapping[str, str]) -> Iterator[str]:
     """Drives by number, capacity and serial number, healthy, on four lanes, one firmware per model (S018).
 
-    pinned: versions.nvme. delivered: {"boot0": serial number} of the boot drives in the asset list.
+    pinned: versions.nvme. delivered: {"boot0": serial number} of the drives in the asset list, by use and number.
     """
     lanes = device.bringup.emulated_lanes or DRIVE_LANES
     drives, planned = machine["drives"], device.bringup.drives
@@ -123,9 +121,17 @@ def drive_faults(
     for serial, times in Counter(drive["serial"] for drive in drives).items():
         if times > 1 or not serial:
             yield f"{times} drives say the serial number {serial!r}"
-    for place, serial in (delivered or {}).items():
+    uses = {use: sum(kind.count for kind in planned if kind.use == use) for use in ("boot", "data")}
+    places = [f"{use}{n}" for use, count in uses.items() for n in range(count)]
+    if unlisted := [place for place in places if place not in delivered]:
+        yield f"assets.csv has no line {', '.join(f'DEVICE:{place}' for place in unlisted)} with the delivered serial number"
+    for place, serial in delivered.items():
         if serial not in {drive["serial"] for drive in drives}:
             yield f"no drive has the serial number {serial} of {place} in assets.csv"
+    if not unlisted:
+        yield from (
+            f"{named(drive)} is not in assets.csv" for drive in drives if drive["serial"] not in delivered.values()
+        )
     for drive in drives:
         if drive["critical_warning"]:
             yield f"{named(drive)} warns (critical warning 0x{drive['critical_warning']:02x})"

@@ -1,7 +1,7 @@
 """Is a server built as planned? Machine facts of a DGX H100 as its catalogue entry has it, and one thing wrong at a time."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +35,10 @@ def link(path: list[str], width: int = 16, speed_gts: float = 32.0, numa: int = 
         "speed_gts": speed_gts,
         "max_speed_gts": speed_gts,
     }
+
+
+DRIVES = {place: f"S{n}" for n, place in enumerate(("boot0", "boot1", *(f"data{n}" for n in range(8))))}
+"""Delivered serial numbers by their names in the asset list."""
 
 
 def dgx() -> dict[str, Any]:
@@ -114,7 +118,7 @@ def dgx() -> dict[str, Any]:
 
 JUDGES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "memory": lambda machine: assembly.memory_faults(machine, DGX),
-    "drives": lambda machine: assembly.drive_faults(machine, DGX, None),
+    "drives": lambda machine: assembly.drive_faults(machine, DGX, None, DRIVES),
     "mirror": lambda machine: assembly.mirror_faults(machine, DGX),
     "risers": lambda machine: assembly.riser_faults(machine, DGX, GPUS),
     "adapters": lambda machine: assembly.adapter_faults(machine, DGX, GPUS, GUIDS),
@@ -211,7 +215,7 @@ def test_each_fault_is_named(judge: str, change: Change, said: str):
 
 
 def test_a_pinned_drive_firmware_holds_for_every_model():
-    faults = list(assembly.drive_faults(dgx(), DGX, "2.0"))
+    faults = list(assembly.drive_faults(dgx(), DGX, "2.0", DRIVES))
     assert faults == ["boot drive: firmware 1.0, pinned 2.0"]
 
 
@@ -239,7 +243,7 @@ def test_on_a_board_without_switches_rail_and_gpu_share_a_numa_node():
 SERVER = "gpu001"
 
 
-def outcome_of(machine: dict[str, Any], **delivered: str) -> Outcome:
+def outcome_of(machine: dict[str, Any], delivered: Mapping[str, str] = DRIVES) -> Outcome:
     lab = plan_of("lab")
     plan = dataclasses.replace(lab, devices=lab.devices.assign(model=DGX.slug))
     facts = Facts(nodes={SERVER: Answer(SERVER, "ssh", {"machine": machine})})
@@ -257,10 +261,15 @@ def test_a_check_gives_what_it_judged_and_fails_by_name():
     assert outcome_of(machine).detail == "nvme0 (boot drive, serial S0) warns (critical warning 0x01)"
 
 
-def test_the_boot_drives_are_those_of_the_asset_list():
-    assert outcome_of(dgx(), boot0="S0", boot1="S1").passed
-    said = outcome_of(dgx(), boot0="S0", boot1="S99").detail
-    assert said == "no drive has the serial number S99 of boot1 in assets.csv"
+def test_all_drives_are_those_of_the_asset_list():
+    said = outcome_of(dgx(), {**DRIVES, "data3": "S99"}).detail
+    assert said == (
+        "no drive has the serial number S99 of data3 in assets.csv; nvme5 (data drive, serial S5) is not in assets.csv"
+    )
+    boot = {place: serial for place, serial in DRIVES.items() if place.startswith("boot")}
+    assert outcome_of(dgx(), {**boot, "data0": "S2"}).detail == (
+        f"assets.csv has no line {', '.join(f'DEVICE:data{n}' for n in range(1, 8))} with the delivered serial number"
+    )
 
 
 def virtual(width: int = 1) -> dict[str, Any]:
@@ -273,13 +282,13 @@ def virtual(width: int = 1) -> dict[str, Any]:
 
 
 def test_the_links_of_an_emulated_machine_have_the_lanes_that_its_entry_says():
-    assert list(assembly.drive_faults(virtual(), VIRTUAL, None)) == []
+    assert list(assembly.drive_faults(virtual(), VIRTUAL, None, {"boot0": "S0", "boot1": "S1"})) == []
     assert list(assembly.riser_faults(virtual(), VIRTUAL, GPUS)) == []
 
 
 def test_an_emulated_device_without_a_link_is_named():
     assert "nvme0 (boot drive, serial S0) has a link of x0, planned x1" in assembly.drive_faults(
-        virtual(0), VIRTUAL, None
+        virtual(0), VIRTUAL, None, {}
     )
     assert f"GPU {GPUS[0]} has a link of x0, planned x1" in assembly.riser_faults(virtual(0), VIRTUAL, GPUS)
 

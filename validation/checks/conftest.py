@@ -15,7 +15,7 @@ import pytest
 from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.boot import record
-from capacity.services.boot.intents import drive_serials
+from capacity.services.boot.intents import all_drive_serials
 from capacity.services.slurm import CHECK_USERS, Design, design
 from inventory.delivered import power_acts
 from inventory.delivered.assets import load_assets
@@ -146,9 +146,9 @@ def guids(site: Site) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def delivered_drives(site: Site) -> Callable[[str], Mapping[str, str]]:
-    """Serial numbers of a server's boot drives in the asset list, by their names there (boot0, boot1)."""
+    """Serial numbers of a server's drives in the asset list, by their names there (boot0, boot1, data0, …)."""
     assets = load_assets(site)
-    return lambda server: drive_serials(assets, server)
+    return lambda server: all_drive_serials(assets, server)
 
 
 @pytest.fixture(scope="session")

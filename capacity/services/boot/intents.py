@@ -20,6 +20,8 @@ from inventory.delivered.assets import MAC
 COLUMNS = ("device", "role", "rack", "model", "mac", "source", "address", "interface")
 ASSETS, BMC = "assets.csv", "BMC"
 MANAGEMENT = "management"
+MOST_DRIVES = 64
+"""Of one use in a server: lines up to this number are looked for."""
 Reported = Mapping[str, Mapping[str, str]]
 """What BMCs say of their NICs: server -> name of the NIC -> MAC, lower case."""
 
@@ -82,7 +84,16 @@ def intents(plan: Plan, assets: pd.DataFrame, reported: Reported | None = None) 
 
 def drive_serials(assets: pd.DataFrame, device: str) -> dict[str, str]:
     """Serial numbers of a server's delivered boot drives by name (boot0, boot1), in the order of their names."""
-    found = {f"boot{n}": f"{device}:boot{n}" for n in range(8)}
+    return _drives(assets, device, "boot")
+
+
+def all_drive_serials(assets: pd.DataFrame, device: str) -> dict[str, str]:
+    """Serial numbers of all drives of a server that the asset list has: boot0, boot1, data0, …"""
+    return _drives(assets, device, "boot") | _drives(assets, device, "data")
+
+
+def _drives(assets: pd.DataFrame, device: str, use: str) -> dict[str, str]:
+    found = {f"{use}{n}": f"{device}:{use}{n}" for n in range(MOST_DRIVES)}
     return {name: str(assets.at[line, "serial"]) for name, line in found.items() if line in assets.index}
 
 
