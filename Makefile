@@ -25,7 +25,7 @@ demo-metal: setup ## Two empty virtual machines become accepted Slurm nodes, wit
 	@infra/setup/metal.sh
 	@$(PYTHON) -m infra.proven run demo-metal $(PYTHON) -m infra.metal
 
-demo-platform: setup-platform ## The lab's site with Kubernetes: cluster, platform by Pulumi, both twice, checks, rehearsal of the gate
+demo-platform: setup-controllers ## The lab's site with Kubernetes: cluster, platform by Pulumi, both twice, checks, rehearsal of the gate
 	@$(PYTHON) -m infra.proven run demo-platform $(PYTHON) -m infra.demo --platform
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run

@@ -1,6 +1,6 @@
 """`make demo` and `make demo-platform`: the main job on a lab, stage by stage, each by the command that a person would type.
 
-    python -m infra.demo [--platform]      the lab with Slurm; or the one with Kubernetes, after `make setup-platform`
+    python -m infra.demo [--platform]      the lab with Slurm; or the one with Kubernetes, after `make setup-controllers`
 
 In: a clone that has been set up. Out: a lab that is up, configured and validated, its reports under var/SITE, and the
 rehearsal's verdict on the last screen. Full output of every command is kept in var/SITE/demo. Exit status: 0 when all

@@ -711,6 +711,8 @@ def _etcd(shape: type[Any], judge: Callable[[Mapping[str, Any]], kube.Judged]) -
 
 
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    "P-01.measured": _kube("halves", kube.gangs),
+    "P-02.measured": _kube("block", kube.one_block),
     "P-04.measured": _kube("trials", kube.admitted),
     "P-05.measured": _kube("rights", kube.who_may),
     "P-13.applied": _kube("objects", kube.objects),

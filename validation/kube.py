@@ -14,6 +14,7 @@ from capacity.services.platform.compare import seen_as
 from capacity.services.platform.tenancy import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME, node_labels
 from capacity.services.slurm import design as nodes_of
+from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
 
 Judged = tuple[dict[str, Any], list[str]]
@@ -133,6 +134,46 @@ def admitted(said: Mapping[str, Any], plan: Plan) -> Judged:
         if why := _unlike(trial, answer):
             wrong.append(f"{trial.namespace}, {trial.name}: {why}")
     return {"pods": tried, "refused": refused, "wrong": len(wrong)}, wrong
+
+
+def gangs(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Two gangs over half: one ran whole, the other had no pod meanwhile, and ran whole after it."""
+    halves, wanted = said["halves"], sizes(plan)[0]
+    first, samples = halves["first"], halves["samples"]
+    why = f": {halves['why']}" if halves["why"] else ""
+    if first not in HALVES:
+        most = max((max(one[0], one[2]) for one in samples), default=0)
+        ran = f"neither of two gangs of {wanted} pods ran whole within {START_S:g} s, at most {most} pods did{why}"
+        value = {"pods": wanted, "beside": 0, "after": 0}
+        return value, _with_way_out([ran], "ask again when half of the GPUs are idle")
+    other = 3 if first == HALVES[0] else 1
+    beside = max((one[other] for one in samples), default=0)
+    after = max((one[0] for one in halves["then"]), default=0)
+    problems = [
+        *([f"{beside} pods of the second gang were there beside the first: not all or nothing"] if beside else []),
+        *(
+            [f"{after} of {wanted} pods of the second gang ran within {START_S:g} s after the first"]
+            if after != wanted
+            else []
+        ),
+    ]
+    return {"pods": wanted, "beside": beside, "after": after}, problems
+
+
+def one_block(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """A gang that has to stand in one block: its nodes, each once, in one block of the plan."""
+    nodes, wanted = list(said["block"]["nodes"]), sizes(plan)[1]
+    places, _ = _planned(plan)
+    blocks = sorted({places[one].get(BLOCK, "") for one in nodes if one in places})
+    why = f": {said['block']['why']}" if said["block"]["why"] else ""
+    problems = [
+        *([f"{len(nodes)} of {wanted} pods ran within {START_S:g} s{why}"] if len(nodes) != wanted else []),
+        *(f"{one} is no GPU node of the plan" for one in nodes if one not in places),
+        *(["two pods with all GPUs of a node ran on one node"] if len(set(nodes)) != len(nodes) else []),
+        *([f"they ran in blocks {', '.join(blocks)}"] if len(blocks) > 1 else []),
+    ]
+    all_blocks = len({one.get(BLOCK, "") for one in places.values()})
+    return {"pods": len(nodes), "blocks": len(blocks), "of_blocks": all_blocks}, problems
 
 
 def raw_of(said: Mapping[str, Any], *parts: str) -> bytes:

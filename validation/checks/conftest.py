@@ -45,6 +45,7 @@ from validation.facts import (
     storage_acts,
     testinfra_facts,
 )
+from validation.facts import gangs as gang_facts
 from validation.facts import kube as kube_facts
 from validation.facts import permutation as permutation_act
 from validation.facts import spreading as spreading_act
@@ -332,6 +333,15 @@ def platform_said(plan: Plan) -> PlatformSaid:
     """What the API server says of objects, nodes and rights, and of pods that are tried."""
     try:
         return PlatformSaid(kube_facts.ask(plan, kube_facts.over_ssh(plan)))
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
+@pytest.fixture(scope="session")
+def gangs_said(plan: Plan) -> PlatformSaid:
+    """What became of gangs that the site's Kueue was given."""
+    try:
+        return PlatformSaid(gang_facts.ask(plan, kube_facts.over_ssh(plan)))
     except DeviceError as error:
         return PlatformSaid({}, str(error))
 

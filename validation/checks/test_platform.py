@@ -1,6 +1,7 @@
-"""The Kubernetes platform as its API server and etcd show it (P-04, P-05, P-13 to P-16).
+"""The Kubernetes platform as its API server and etcd show it (P-01, P-02, P-04, P-05, P-13 to P-16).
 
-Pods are tried as dry runs. P-14 and P-15 make one object in the namespace of the checks and delete it again.
+P-01 and P-02 run Jobs without work for a moment. For P-04 pods are tried as dry runs. P-14 and P-15 make one object in the
+namespace of the checks and delete it again.
 """
 
 import json
@@ -51,6 +52,22 @@ def outcome(
     kept = {part: {of: said.answers[part].get(of)}} if of else said.answers
     raw = kube.raw_of(kept, part)
     return Outcome(not problems, value, kube.shown(problems) or good.format(**value), identities=seen, raw=raw)
+
+
+@check("P-01.measured", inputs=(*PLATFORM, *PLACES))
+def test_of_two_gangs_over_half_one_runs_whole_and_the_other_after_it(
+    subject: str, plan: Plan, facts: Facts, gangs_said: PlatformSaid
+) -> Outcome:
+    good = "two gangs of {pods} pods: one ran whole, no pod of the other beside it, and that one whole after it"
+    return outcome(kube.gangs, plan, gangs_said, controllers(plan, facts), "halves", good)
+
+
+@check("P-02.measured", inputs=(*PLATFORM, *PLACES))
+def test_a_gang_stands_in_one_block_of_the_plan(
+    subject: str, plan: Plan, facts: Facts, gangs_said: PlatformSaid
+) -> Outcome:
+    good = "{pods} pods ran in one of {of_blocks} blocks"
+    return outcome(kube.one_block, plan, gangs_said, controllers(plan, facts), "block", good)
 
 
 @check("P-04.measured", inputs=(*PLATFORM, *PLACES))

@@ -1,0 +1,202 @@
+"""Whether gangs start whole and where: Jobs without work that the site's Kueue places for a moment.
+
+    said = ask(plan, over_ssh(plan))       # plain data; DeviceError when the controller or the API server does not answer
+
+Three Jobs in the namespace `commissioning`, of containers that do nothing (the pause image that the nodes have already), in the
+lowest tier that the namespace may use: any other job that needs their GPUs preempts them. They take over half of the cluster for
+some seconds, so they start on a cluster that others leave idle, and else wait until the time is up. All are deleted at the end.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from capacity.model import Plan
+from capacity.services.platform.queues import LOCAL_QUEUE
+from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.topology import PREFIX, node_labels
+from capacity.services.slurm import CHECK_ACCOUNT
+from capacity.services.slurm import design as nodes_of
+from network.drivers.errors import BadAnswer
+from validation.facts.kube import MESSAGE, CallApi
+
+BLOCK = f"{PREFIX}/block"
+HALVES, ONE_BLOCK = ("bringup-gang-a", "bringup-gang-b"), "bringup-gang-block"
+START_S = 120.0
+"""For a gang to run: Kueue and the scheduler take seconds, a machine with other work longer. A choice of ours."""
+HOLD_S = 10.0
+"""How long the second gang is watched beside the first."""
+POLL_S = 2.0
+JOBS = f"/apis/batch/v1/namespaces/{CHECK_ACCOUNT}/jobs"
+PODS = f"/api/v1/namespaces/{CHECK_ACCOUNT}/pods"
+WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{CHECK_ACCOUNT}/workloads"
+JOB_OF_POD = "batch.kubernetes.io/job-name"
+POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
+WORKLOAD_FIELDS = ("metadata.ownerReferences", "status.conditions")
+ASK = "ask the API server"
+
+Object = dict[str, Any]
+
+
+def job(
+    name: str, namespace: str, tier: str, pods: int, gpus: int, image: str, level: str = "", grace_s: int = 1
+) -> Object:
+    """A Job of pods that start together: within one value of the node label `level`, or anywhere. Kueue lifts its suspension.
+
+    Source: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/ (annotations).
+    """
+    where = {"podset-required-topology": level} if level else {"podset-unconstrained-topology": "true"}
+    container = {
+        "name": "a",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": {GPU_RESOURCE: str(gpus)}},
+    }
+    template = {
+        "metadata": {"annotations": {f"kueue.x-k8s.io/{key}": value for key, value in where.items()}},
+        "spec": {
+            "restartPolicy": "Never",
+            "priorityClassName": tier,
+            "terminationGracePeriodSeconds": grace_s,
+            "containers": [container],
+        },
+    }
+    spec = {
+        "suspend": True,
+        "parallelism": pods,
+        "completions": pods,
+        "completionMode": "Indexed",
+        "template": template,
+    }
+    metadata = {"name": name, "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": LOCAL_QUEUE}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def sizes(plan: Plan) -> tuple[int, int]:
+    """Pods of a gang over half of the GPU nodes, and of one over half of the largest block: nodes that are away do not matter."""
+    places = node_labels(plan)
+    blocks = [one.get(BLOCK, "") for one in places.values()]
+    return len(places) // 2 + 1, max(blocks.count(one) for one in set(blocks)) // 2 + 1
+
+
+def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
+    """What became of the three. `halves`: samples of running and of all pods of both; `block`: the nodes of the third."""
+    half, one_block = sizes(plan)
+    site = Site(plan, call, sleep)
+    with site.job(HALVES[0], half), site.job(HALVES[1], half):
+        first, samples, why = site.first_of_two(half)
+        then = []
+        if first:
+            site.delete(first)
+            (second,) = set(HALVES) - {first}
+            then = site.until(second, half)
+    with site.job(ONE_BLOCK, one_block, BLOCK):
+        site.until(ONE_BLOCK, one_block)
+        _, nodes, said = site.seen(ONE_BLOCK)
+    return {
+        "halves": {"pods": half, "first": first, "samples": samples, "then": then, "why": why},
+        "block": {"pods": one_block, "nodes": sorted(nodes), "why": said},
+    }
+
+
+class Site:
+    """The Jobs of one run."""
+
+    def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
+        self._call, self._sleep = call, sleep
+        self._host = str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+        wanted = nodes_of(plan, plan.catalog)
+        (account,) = [one for one in wanted.accounts if one.name == CHECK_ACCOUNT]
+        self._tier = [one.name for one in wanted.qos if one.name in account.qos][-1]
+        self._gpus = min(one.gpus for one in wanted.nodes)
+        self._image = self._pause(wanted.nodes[0].name)
+
+    @contextlib.contextmanager
+    def job(self, name: str, pods: int, level: str = "") -> Iterator[None]:
+        body = job(name, CHECK_ACCOUNT, self._tier, pods, self._gpus, self._image, level)
+        self._ask({"verb": "POST", "path": JOBS, "body": body, "only": (MESSAGE,)})
+        try:
+            yield
+        finally:
+            self.delete(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a Job with its pods, and wait until these are gone."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        self._ask({"verb": "DELETE", "path": f"{JOBS}/{name}", "body": body, "only": (MESSAGE,)}, also=(404,))
+        for _ in range(int(START_S / POLL_S)):
+            if self.seen(name)[0][1] == 0:
+                return
+            self._sleep(POLL_S)
+
+    def first_of_two(self, pods: int) -> tuple[str, list[list[int]], str]:
+        """Which runs whole ('' for none in time); samples of [running, all] of the one, then of the other; why one waits."""
+        samples: list[list[int]] = []
+        first, why, rounds = "", "", int(START_S / POLL_S)
+        while rounds > 0:
+            a, b = (self.seen(name) for name in HALVES)
+            samples.append([*a[0], *b[0]])
+            why = a[2] or b[2]
+            if not first:
+                first = next((name for name, one in zip(HALVES, (a, b), strict=True) if one[0][0] == pods), "")
+                rounds = int(HOLD_S / POLL_S) if first else rounds
+            rounds -= 1
+            self._sleep(POLL_S)
+        return first, samples, why
+
+    def until(self, name: str, pods: int) -> list[list[int]]:
+        """Samples of [running, all] until all pods run, or the time is up."""
+        samples = []
+        for _ in range(int(START_S / POLL_S)):
+            counts, _, _ = self.seen(name)
+            samples.append(list(counts))
+            if counts[0] == pods:
+                break
+            self._sleep(POLL_S)
+        return samples
+
+    def seen(self, name: str) -> tuple[tuple[int, int], list[str], str]:
+        """((running, all) pods of a Job, the nodes of those that run, why Kueue has not admitted it)."""
+        selector = f"?labelSelector={JOB_OF_POD}%3D{name}"
+        pods, workloads = self._ask(
+            {"verb": "GET", "path": f"{PODS}{selector}", "fields": POD_FIELDS},
+            {"verb": "GET", "path": WORKLOADS, "fields": WORKLOAD_FIELDS},
+        )
+        running = [
+            str(one["spec.nodeName"])
+            for one in pods["items"]
+            if one["status.phase"] == "Running" and not one["metadata.deletionTimestamp"]
+        ]
+        return (len(running), len(pods["items"])), running, _waiting(workloads["items"], name)
+
+    def _pause(self, node: str) -> str:
+        """The pause image that a node has: nothing is pulled."""
+        (said,) = self._ask({"verb": "GET", "path": f"/api/v1/nodes/{node}", "only": ("status.images",)})
+        names = [name for one in said["status.images"] or () for name in one.get("names") or ()]
+        for name in names:
+            if "/pause:" in name:
+                return str(name)
+        raise BadAnswer(self._host, ASK, f"a pause image on {node}", f"{len(names)} others", "see crictl images there")
+
+    def _ask(self, *calls: Mapping[str, Any], also: Sequence[int] = ()) -> list[Object]:
+        answers = self._call(calls)
+        for one, answer in zip(calls, answers, strict=True):
+            if answer.get("status") not in (200, 201, 202, *also):
+                body = answer.get("body") or {}
+                said = str(answer.get("error") or body.get(MESSAGE) or f"status {answer.get('status')}")
+                what = f"{one['verb']} {one['path']} done"
+                raise BadAnswer(
+                    self._host, ASK, what, said[:300], f"kubectl -n {CHECK_ACCOUNT} get jobs shows what is left"
+                )
+        return [dict(answer.get("body") or {}) for answer in answers]
+
+
+def _waiting(workloads: Sequence[Mapping[str, Any]], name: str) -> str:
+    """What Kueue says of a Job that it has not admitted; '' of one that it has, or has not looked at."""
+    for one in workloads:
+        if any(owner.get("name") == name for owner in one["metadata.ownerReferences"] or ()):
+            for condition in one["status.conditions"] or ():
+                if condition.get("type") == "QuotaReserved" and condition.get("status") == "False":
+                    return str(condition.get("message", ""))[:300]
+    return ""
