@@ -13,6 +13,7 @@ from pulumi.runtime.mocks import MockMonitor
 import infra.__main__ as program
 from capacity.services.platform import design
 from infra.kube.access import kubeconfig_of
+from infra.kube.manifests import installed
 from infra.layers import platform as layer
 from tests.infra.test_program import Recorder
 from tests.plans import plan_of
@@ -42,16 +43,21 @@ def lab() -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
     return declared()
 
 
-def test_each_object_of_the_design_is_declared_once_with_its_body(lab: Any) -> None:
+def test_each_object_is_declared_once_with_its_body(lab: Any) -> None:
     made, _ = lab
     names = Counter(name for _, name in made)
     assert {name for name, count in names.items() if count > 1} == set()
-    for one in design(plan_of("lab")).objects:
-        (inputs,) = [inputs for (_, name), inputs in made.items() if name == one.key]
-        manifest = one.manifest
-        assert (inputs["apiVersion"], inputs["kind"]) == (manifest["apiVersion"], manifest["kind"])
-        assert inputs["metadata"].items() >= manifest["metadata"].items()
-        assert {key: inputs[key] for key in one.body} == dict(one.body)
+    wanted = {layer.key_of(one): one for objects in installed().values() for one in objects}
+    wanted |= {one.key: one.manifest for one in design(plan_of("lab")).objects}
+    for key, manifest in wanted.items():
+        (inputs,) = [inputs for (_, name), inputs in made.items() if name == key]
+        assert inputs.keys() == manifest.keys(), key
+        labels = manifest["metadata"].get("labels", {}).items() - {("app.kubernetes.io/managed-by", "kustomize")}
+        assert inputs["metadata"]["labels"].items() >= labels, key
+        assert inputs["metadata"]["name"] == manifest["metadata"]["name"]
+        assert {part: inputs[part] for part in manifest if part != "metadata"} == {
+            part: manifest[part] for part in manifest if part != "metadata"
+        }, key
 
 
 def test_every_resource_is_of_a_type_of_pulumi_kubernetes(lab: Any) -> None:
