@@ -194,13 +194,13 @@ def test_a_backup_of_half_a_file_is_refused_and_the_data_stays(etcd: Etcd, tmp_p
 
 
 KUBECTL = """#!/usr/bin/python3
-# Stands in for the API server: writes and deletes a ConfigMap in etcd as it would, in JSON.
+# Stands in for the API server: writes and deletes a ConfigMap in etcd, with bytes before it that are no text, as of protobuf.
 import json, subprocess, sys
 etcdctl = {etcdctl!r}
 if "create" in sys.argv:
     made = json.load(sys.stdin)
     key = "/registry/configmaps/{{namespace}}/{{name}}".format(**made["metadata"])
-    subprocess.run([*etcdctl, "put", key, json.dumps(made)], check=True)
+    subprocess.run([*etcdctl, "put", key], input=b"k8s\\x00\\xfa" + json.dumps(made).encode(), check=True)
 else:
     name, namespace = sys.argv[sys.argv.index("configmap") + 1], sys.argv[sys.argv.index("--namespace") + 1]
     subprocess.run([*etcdctl, "del", f"/registry/configmaps/{{namespace}}/{{name}}"], check=True)

@@ -58,7 +58,9 @@ class Drill:
         if left <= 0:
             raise DrillError(f"{name}: the time budget of all steps is spent")
         try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=left, check=False)
+            done = subprocess.run(
+                argv, input=stdin, capture_output=True, encoding="utf-8", errors="replace", timeout=left, check=False
+            )
         except FileNotFoundError:
             raise DrillError(f"{argv[0]} is not there: the role kubernetes installs it") from None
         except subprocess.TimeoutExpired:
