@@ -184,7 +184,9 @@ def _qos(config: SwitchConfig) -> Tree:
     others = " ".join(str(dscp) for dscp in range(64) if dscp not in class_of)
     dscp = [f"{others} to traffic-class 0", *(f"{mark} to traffic-class {to}" for mark, to in sorted(class_of.items()))]
     lossless: Tree = {"id": intent.traffic_class, "priority": "no priority", "bandwidth_percent": intent.share_pct}
+    counted: Tree = {}
     if config.ecn is not None:
+        counted = {"hardware_counters": {"features": [{"name": "ecn", "direction": "out"}]}}
         threshold = {"units": "bytes", "min": config.ecn.minimum, "max": config.ecn.maximum}
         lossless["random_detect"] = {"ecn": {"threshold": {**threshold, "max_probability": config.ecn.probability_pct}}}
     queues = [
@@ -194,6 +196,7 @@ def _qos(config: SwitchConfig) -> Tree:
     ]
     seconds = f"{-(-intent.watchdog_ms // POLLING_MS) * POLLING_MS / 1000:g}"
     return {
+        **counted,
         "qos": {
             "map": {"dscp": dscp, "traffic_class": [f"{p} to uc-tx-queue {queue_of.get(p, 0)}" for p in PRIORITIES]}
         },
@@ -321,6 +324,10 @@ def render(config: SwitchConfig) -> str:
 def _text(tree: Tree) -> Iterator[Iterable[str]]:
     """The sections, lines of each."""
     yield _users(tree.get("local_users", []))
+    yield [
+        f"hardware counter feature {one['name']} {one['direction']}"
+        for one in tree.get("hardware_counters", {}).get("features", [])
+    ]
     yield [f"service routing protocols model {tree['service_routing_protocols_model']}"]
     yield [
         f"logging vrf {VRF} host {host['name']}"

@@ -134,6 +134,7 @@ def render(config: SwitchConfig) -> str:
         **_bgp(config, names),
         **_maps(config, names),
         **_queues(config, names),
+        **_counted(config),
         **_buffers(config, platform, names),
         **_filters(config, names),
         **_management(config),
@@ -343,6 +344,11 @@ def _queues(config: SwitchConfig, names: Mapping[str, str]) -> dict[str, Table]:
             }
         made["WRED_PROFILE"] = {NAME: marking}
     return made
+
+
+def _counted(config: SwitchConfig) -> dict[str, Table]:
+    """What `counterpoll wredqueue enable` sets: packets marked by each queue are counted, which no switch does by itself."""
+    return {"FLEX_COUNTER_TABLE": {"WRED_ECN_QUEUE": {"FLEX_COUNTER_STATUS": "enable"}}} if config.ecn else {}
 
 
 def _buffers(config: SwitchConfig, platform: Platform, names: Mapping[str, str]) -> dict[str, Table]:

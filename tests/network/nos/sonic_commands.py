@@ -17,7 +17,7 @@ fault=$(cat {state}/fault)
 case "$1" in
 checkpoint) cp {state}/running.json "{state}/$2.cp.json"; echo "Checkpoint created successfully." ;;
 delete-checkpoint) rm "{state}/$2.cp.json"; echo "Checkpoint deleted successfully." ;;
-rollback) cp "{state}/$2.cp.json" {state}/running.json; echo "Config rolled back successfully." ;;
+rollback) cp "{state}/$2.cp.json" {state}/part && mv {state}/part {state}/running.json; echo "Config rolled back successfully." ;;
 replace)
     case "$fault" in *refuses*) echo "Failed to replace config due to: Data Loading Failed: mtu 99999" >&2; exit 2 ;; esac
     if [ "$2" = --dry-run ]; then echo "Config replaced successfully."; exit 0; fi

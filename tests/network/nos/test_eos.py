@@ -86,7 +86,10 @@ def test_options_of_the_intent_read_back(configs):
     text = render(options(first))
     assert "   interval 1000 min-rx 1000 multiplier 3 default" in text
     assert "logging vrf MGMT host 10.72.0.1" in text
-    assert "random-detect" not in render(unmarked)
+    assert "hardware counter feature ecn out" in text
+    assert not {"random-detect", "hardware counter"} & set(
+        re.findall("random-detect|hardware counter", render(unmarked))
+    )
 
 
 WRONG = [
@@ -120,6 +123,7 @@ WRONG = [
     ("qos_profiles.0.priority_flow_control.watchdog.enabled", "perhaps", "enabled"),
     ("qos_profiles.0.uc_tx_queues.1.random_detect.ecn.threshold.min", "low", "min"),
     ("qos.map.dscp", "26 to traffic-class 3", "dscp"),
+    ("hardware_counters.features.0.name", {}, "name"),
     ("qos.map.traffic_class.0", {}, "traffic_class"),
     ("priority_flow_control.watchdog.timeout", {}, "timeout"),
     ("priority_flow_control.watchdog.action", "ignore", "action"),

@@ -58,7 +58,8 @@ def test_options_of_the_intent_pass_the_models_and_read_back(models, configs):
         assert read(render(config)) == config.model()
     assert tables(other)["BGP_PEER_GROUP"]["default|FABRIC"]["bfd"] == "true"
     assert tables(other)["SYSLOG_SERVER"] == {"10.72.0.1": {"vrf": "mgmt"}}
-    assert "WRED_PROFILE" not in tables(unmarked)
+    assert tables(other)["FLEX_COUNTER_TABLE"] == {"WRED_ECN_QUEUE": {"FLEX_COUNTER_STATUS": "enable"}}
+    assert not {"WRED_PROFILE", "FLEX_COUNTER_TABLE"} & set(tables(unmarked))
 
 
 @pytest.mark.needs("yanglint")
@@ -96,6 +97,7 @@ def test_options_of_the_intent_pass_the_models_and_read_back(models, configs):
         ("WRED_PROFILE", "bringup", "red_drop_probability", "101", "range"),
         ("WRED_PROFILE", "bringup", "ecn", "on", "enum"),
         ("CABLE_LENGTH", "bringup", LEAF_PORT, "10", "cable length"),
+        ("FLEX_COUNTER_TABLE", "WRED_ECN_QUEUE", "FLEX_COUNTER_STATUS", "on", "enum"),
         ("BUFFER_PG", f"{LEAF_PORT}|3", "profile", "lossless", "profile"),
         ("BUFFER_POOL", "ingress_lossless_pool", "mode", "shared", "enum"),
         ("NTP_SERVER", "10.73.0.1", "iburst", "yes", "enum"),
