@@ -15,7 +15,8 @@ from network import nos
 from network.nos.access import PRIORITY, ROOT_PRIORITY, AccessConfig, AccessModel, AccessPort
 from network.nos.cumulus import access as cumulus
 from network.nos.sonic import access as sonic
-from network.roce import SYSTEMS, Plan, Rendering, management, secrets
+from network.render import Plan
+from network.roce import SYSTEMS, Rendering, management, secrets
 from network.wiring.oob import AGGREGATION
 
 RENDER: Mapping[str, Callable[[AccessConfig], str]] = {"cumulus": cumulus.render, "sonic": sonic.render}

@@ -101,7 +101,7 @@ def targets(plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str
 
 
 def compute_targets(
-    plan: roce.Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
+    plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
 ) -> list[Target]:
     """A target per compute switch of a RoCE site whose configuration is rendered, or per name in `only`.
 
@@ -119,7 +119,7 @@ def compute_targets(
 
 
 def access_targets(
-    plan: roce.Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
+    plan: Plan, assets: pd.DataFrame | None = None, only: Collection[str] = (), public_key: str = ""
 ) -> list[Target]:
     """A target per out-of-band switch whose configuration is rendered, or per name in `only`, to compare with; nothing pushes them.
 

@@ -15,9 +15,12 @@ Structured config (what a template may use):
     hosts       list    {port, far, far_port, address, peer, loopback}: ports to servers; address and peer are the two
                         ends of the /31, loopback is the server's /32, routed to it and announced
     networks    list    the /32s that this switch originates, sorted
+    ipv6        dict    {loopback, loopbacks, networks} as above with /128s, and {hosts: {port: {address, peer, loopback}}}; None
+                        where the site has no IPv6 prefixes
     prefixes_max int    routes that a neighbour may announce before its session ends: PREFIXES_MAX of the planned loopbacks
     own         tuple   prefixes of the network that this switch routes (network/separation.py)
     permits     tuple   Rule: what it forwards; it drops all else
+    solicited   list    IPv6 prefixes of the network: from them neighbours are asked for
     management_port     its port in the management network, which no filter touches
     drained     bool    in maintenance: other switches take it only where they have no other way
     mtu         int     bytes; what the ports must have (FRR has no line for it: nos/frr/capabilities.yaml)
@@ -33,9 +36,11 @@ from typing import Any, Protocol
 import jinja2
 import pandas as pd
 
+from inventory.catalog import Catalog
 from inventory.site import Site
 from network import nos, separation
 from network.nos.frr import nftables
+from network.wiring import ipv6
 
 INBAND = "inband"
 MANAGEMENT_PORT = "eth0"
@@ -47,10 +52,12 @@ BFD_MISSED = 3
 
 
 class Plan(Protocol):
-    """What this layer needs of capacity.build.Plan, which lies above it: the site and three frames."""
+    """What this layer needs of capacity.build.Plan, which lies above it: the site, its catalogue and three frames."""
 
     @property
     def site(self) -> Site: ...
+    @property
+    def catalog(self) -> Catalog: ...
     @property
     def devices(self) -> pd.DataFrame: ...
     @property
@@ -93,14 +100,40 @@ def structured_config(plan: Plan, switch: str) -> dict[str, Any]:
         "fabric": fabric,
         "hosts": hosts,
         "networks": sorted({loopback[switch], *(host["loopback"] for host in hosts)}, key=ipaddress.ip_interface),
+        "ipv6": _ipv6(plan, switch, hosts),
         "drained": switch in plan.site.inband.maintenance,
         "prefixes_max": PREFIXES_MAX * len(loopback),
         "own": separation.networks(plan.site)[INBAND],
         "permits": separation.permits(plan.site, INBAND),
+        "solicited": [one for one in separation.networks(plan.site)[INBAND] if ":" in one],
         "management_port": MANAGEMENT_PORT,
         "mtu": int(plan.site.inband.mtu),
         "bfd_ms": _bfd_ms(plan.site),
     }
+
+
+def _ipv6(plan: Plan, switch: str, hosts: list[dict[str, str]]) -> dict[str, Any] | None:
+    """The part of the second family of an in-band switch."""
+    given = plan.addresses
+    known = given["device"].isin([switch, *(host["far"] for host in hosts)])
+    at = (given["network"] == "link") & ((given["device"] == switch) | (given["peer_device"] == switch))
+    rows = ipv6.addresses(plan.site, plan.catalog, given[at | ((given["network"] == "loopback") & known)])
+    loopback = _column(rows[rows["network"] == "loopback"], "device", "address")
+    links = rows[rows["network"] == "link"]
+    if not loopback:
+        return None
+    link = dict(zip(zip(links["device"], links["interface"], strict=True), links["address"], strict=True))
+    own = {
+        host["port"]: {
+            "address": link[switch, host["port"]],
+            "peer": link[host["far"], host["far_port"]].partition("/")[0],
+            "loopback": loopback[host["far"]],
+        }
+        for host in hosts
+    }
+    networks = sorted({loopback[switch], *(host["loopback"] for host in own.values())}, key=ipaddress.ip_interface)
+    prefix = str(plan.site.addressing.loopbacks_ipv6)
+    return {"loopback": loopback[switch], "loopbacks": prefix, "networks": networks, "hosts": own}
 
 
 def render(plan: Plan, switch: str) -> str:

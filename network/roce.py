@@ -11,17 +11,16 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import pandas as pd
 
-from inventory.catalog import Catalog
 from inventory.site import Site
 from network import nos, render, separation
 from network.nos.cumulus import startup
 from network.nos.eos import startup_config
 from network.nos.model import Ipv6, Management, Model, Port, SwitchConfig
 from network.nos.sonic import config_db
+from network.render import Plan
 from network.wiring import ipv6, lossless, rails
 
 CABLE_STEP_M = 5
@@ -72,13 +71,6 @@ PUBLIC_KEY = re.compile(
 
 class PublicKeyError(ValueError):
     """A public key in another form than OpenSSH's."""
-
-
-class Plan(render.Plan, Protocol):
-    """What this module needs of capacity.build.Plan, which lies above it."""
-
-    @property
-    def catalog(self) -> Catalog: ...
 
 
 @dataclass(frozen=True)
@@ -192,7 +184,7 @@ def structured_configs(plan: Plan, public_key: str = "") -> dict[str, SwitchConf
             intent=intent,
             ecn=figures.ecn.get(name) if figures is not None and intent.marks else None,
             bfd_ms=int(limit.value * 1000 / render.BFD_MISSED) if limit else None,
-            permits=separation.permits(site, "compute"),
+            permits=separation.at_ports(site, "compute"),
             drained=name in site.fabric.maintenance,
             ipv6=_ipv6(site, beside.get((name, "lo")), int(unit), int(rail) if role == "leaf" else -1),
         )

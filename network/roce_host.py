@@ -13,7 +13,8 @@ import pandas as pd
 
 from inventory.site import Site
 from network.lossless import Intent
-from network.roce import Plan, missing_keys
+from network.render import Plan
+from network.roce import missing_keys
 from network.wiring import ipv6, lossless, rails
 
 HOST_MTU = 9000

@@ -8,7 +8,7 @@ separation.yaml says what is allowed. Prefixes come from section `addressing`; a
 
 import ipaddress
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,23 +59,24 @@ def networks(site: Site) -> dict[str, tuple[str, ...]]:
 
 
 def permits(site: Site, network: str) -> tuple[Rule, ...]:
-    """What a switch at the edge of a network lets through, in the order of separation.yaml; with IPv6 neighbour discovery too."""
+    """What a switch at the edge of a network forwards, in the order of separation.yaml."""
     prefixes = networks(site)
-    found = tuple(
+    return tuple(
         Rule(source, destination, flow["protocol"], flow.get("port"))
         for flow in _data()["allowed"]
         if flow["from"] == network and flow["to"] in prefixes
         for source, destination in itertools.product(prefixes[network], prefixes[flow["to"]])
         if (":" in source) == (":" in destination)
     )
-    return found + neighbour_discovery(prefixes.get(network, ()))
 
 
-def neighbour_discovery(prefixes: Iterable[str]) -> tuple[Rule, ...]:
-    """What IPv6 needs on the links of a network with these prefixes: solicitations to a group, answers to any address there."""
-    own = [prefix for prefix in prefixes if ":" in prefix]
+def at_ports(site: Site, network: str) -> tuple[Rule, ...]:
+    """What a port at the edge of a network takes: `permits`, and for IPv6 what stays on the link, solicitations to a group and
+    answers to any address there.
+    """
+    own = [prefix for prefix in networks(site).get(network, ()) if ":" in prefix]
     pairs = [*NEIGHBOURS, *((LINK_LOCAL, prefix) for prefix in own)] if own else []
-    return tuple(Rule(source, destination, "icmp", None) for source, destination in pairs)
+    return permits(site, network) + tuple(Rule(source, destination, "icmp", None) for source, destination in pairs)
 
 
 def allows(site: Site, source: str, destination: str, protocol: str, port: int) -> bool:

@@ -46,6 +46,10 @@ def _beside(site: Site, catalog: Catalog) -> Mapping[str, Callable[[str], str]]:
     found: dict[str, Callable[[str], str]] = {}
     if given.bmc_ipv6 is not None:
         found[BMC] = _at_the_same_place(given.oob, given.bmc_ipv6, given.bmc_ipv6.prefixlen)
+    if given.loopbacks_ipv6 is not None:
+        found["loopback"] = _at_the_same_place(given.loopbacks, given.loopbacks_ipv6, 128)
+    if given.links_ipv6 is not None:
+        found["link"] = _at_the_same_place(given.links, given.links_ipv6, 127)
     if given.compute_loopbacks is not None and given.compute_loopbacks_ipv6 is not None:
         found[LOOPBACK] = _at_the_same_place(given.compute_loopbacks, given.compute_loopbacks_ipv6, 128)
     wider = rails.rails_of_ipv6(site)

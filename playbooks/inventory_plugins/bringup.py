@@ -31,6 +31,7 @@ from inventory.paths import SITE_FILE, site_dir, var_dir
 from inventory.secrets import SecretError, reference_path, site_path
 from inventory.site import Site, SiteError
 from network import roce_host
+from network.wiring import ipv6
 
 DOCUMENTATION = r"""
 name: bringup
@@ -59,8 +60,10 @@ def records(frame: Any) -> Iterator[dict[str, Any]]:
 
 
 def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """Per server its in-band links, in the order of its ports: own and leaf side of each /31."""
+    """Per server its in-band links, in the order of its ports: own and leaf side of each /31, and of each /127 of IPv6."""
     found = plan.addresses[plan.addresses["network"] == "link"]
+    second = ipv6.addresses(plan.site, plan.catalog, found)
+    beside = dict(zip(zip(second["device"], second["interface"], strict=True), second["address"], strict=True))
     columns = [found[name].tolist() for name in ("device", "interface", "address", "peer_device", "peer_interface")]
     by_port = {(device, interface): address for device, interface, address, _, _ in zip(*columns, strict=True)}
     links: dict[str, list[dict[str, Any]]] = {}
@@ -72,9 +75,17 @@ def links_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
                 "leaf": leaf,
                 "port": port,
                 "leaf_address": by_port[leaf, port].partition("/")[0],
+                **_ipv6_of(beside, (device, interface), (leaf, port)),
             }
         )
     return {device: sorted(own, key=lambda link: link["interface"]) for device, own in links.items()}
+
+
+def _ipv6_of(beside: dict[tuple[str, str], str], own: tuple[str, str], leaf: tuple[str, str]) -> dict[str, str]:
+    """The second addresses of a link's ends; none where the site has no IPv6."""
+    if own not in beside:
+        return {}
+    return {"address_ipv6": beside[own], "leaf_address_ipv6": beside[leaf].partition("/")[0]}
 
 
 def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
@@ -184,6 +195,12 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             *(addresses[name].tolist() for name in ("device", "network", "address")), strict=True
         )
     }
+    second = ipv6.addresses(site, plan.catalog, plan.addresses[plan.addresses["network"] == "loopback"])
+    loopback_ipv6 = {
+        device: text.partition("/")[0] for device, text in zip(second["device"], second["address"], strict=True)
+    }
+    given = (site.addressing.loopbacks_ipv6, site.addressing.links_ipv6)
+    second_prefixes = [prefix for prefix in given if prefix is not None]
     links = links_of(plan)
     legs = oob_legs_of(plan, {row["name"] for row in servers})
     loopbacks = [{"name": row["name"], "address": address_of[row["name"], "loopback"]} for row in servers]
@@ -212,6 +229,9 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_nvidia": nvidia_of(site),
             "bringup_mtu": site.inband.mtu,
             "bringup_inband_prefixes": [str(site.addressing.loopbacks), str(site.addressing.links)],
+            **(
+                {"bringup_inband_prefixes_ipv6": [str(prefix) for prefix in second_prefixes]} if second_prefixes else {}
+            ),
             "bringup_provisioning_prefix": str(site.addressing.provisioning),
             "bringup_ntp": [str(address) for address in site.addressing.ntp],
             "bringup_dns": [str(address) for address in site.addressing.dns],
@@ -235,6 +255,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_model": row["model"],
             "bringup_rack": rack_of[name],
             "bringup_loopback": address_of[name, "loopback"],
+            **({"bringup_loopback_ipv6": loopback_ipv6[name]} if name in loopback_ipv6 else {}),
             "bringup_links": links.get(name, []),
             "bringup_oob": legs.get(name, {}),
             **(

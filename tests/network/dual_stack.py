@@ -1,4 +1,4 @@
-"""A RoCE site with prefixes of both IP families."""
+"""A RoCE site, and the lab, with prefixes of both IP families."""
 
 from functools import cache
 
@@ -24,3 +24,9 @@ def settings(*more: str) -> list[str]:
 def plan(*more: str) -> Plan:
     """The plan of the site with these settings besides."""
     return build(changed(SITE, settings(*more)))
+
+
+@cache
+def lab() -> Plan:
+    """The plan of the lab, whose in-band network has both families."""
+    return build(changed("lab", ["addressing.loopbacks_ipv6=fd00:16::/64", "addressing.links_ipv6=fd00:18::/64"]))

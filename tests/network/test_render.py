@@ -3,6 +3,7 @@
 After an intended change: `BRINGUP_UPDATE_GOLDEN=1 pytest tests/network/test_render.py`, then review the diff.
 """
 
+import ipaddress
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from network.nos.frr.driver import REFUSED
 from network.render import render, render_filter, render_structured, structured_config, switches
+from tests.network import dual_stack
 from tests.plans import plan_of
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -76,6 +78,54 @@ def test_frrs_own_parser_takes_the_text_and_refuses_one_wrong_value(plan, tmp_pa
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     said = [line for line in (done.stdout + done.stderr).splitlines() if REFUSED.match(line)]
     assert bool(said) == bool(wrong), done.stdout + done.stderr
+
+
+@pytest.mark.needs("vtysh")
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("ipv6 address fd00:18::/127", "ipv6 address fd00:18::/129"),
+        ("ipv6 route fd00:16::7/128 fd00:18::1", "ipv6 route fd00:16::7/200 fd00:18::1"),
+        ("address-family ipv6 unicast", "address-family ipv6 unicasts"),
+        ("network fd00:16::7/128", "network fd00:16::7/200"),
+        ("neighbor FABRIC route-map LOOPBACKS-IPV6 in", "neighbor FABRIC route-map LOOPBACKS-IPV6 inward"),
+        ("permit fd00:16::/64 ge 128", "permit fd00:16::/64 ge 129"),
+        ("match ipv6 address prefix-list", "match ipv6 addresses prefix-list"),
+    ],
+)
+def test_frrs_own_parser_takes_both_families_and_refuses_one_wrong_value(tmp_path, right, wrong):
+    text = render(dual_stack.lab(), "leaf01")
+    assert right in text
+    (tmp_path / "new.conf").write_text(text.replace(right, wrong, 1))
+    command = ["vtysh", "-C", "-f", str(tmp_path / "new.conf")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if REFUSED.match(line)]
+    assert bool(said) == bool(wrong), done.stdout + done.stderr
+
+
+def test_a_leaf_of_both_families_routes_and_announces_each_server_by_both(plan):
+    both, plain = (structured_config(one, "leaf01") for one in (dual_stack.lab(), plan))
+    assert {key: value for key, value in both.items() if key in ("hosts", "networks", "fabric")} == {
+        key: value for key, value in plain.items() if key in ("hosts", "networks", "fabric")
+    }
+    assert (plain["ipv6"], plain["solicited"]) == (None, [])
+    second = both["ipv6"]
+    assert set(second["hosts"]) == {host["port"] for host in both["hosts"]}
+    for host in both["hosts"]:
+        own = second["hosts"][host["port"]]
+        # the same place in its prefix: 172.18.0.4/31 and fd00:18::4/127
+        places = {int(ipaddress.ip_interface(one["address"]).ip) & 0xFFFF for one in (own, host)}
+        assert len(places) == 1
+        assert ipaddress.ip_address(own["peer"]) in ipaddress.ip_interface(own["address"]).network
+        assert own["loopback"] in second["networks"]
+    assert len(second["networks"]) == len(both["networks"])
+
+
+def test_a_spine_of_both_families_has_a_loopback_and_no_link():
+    config = structured_config(dual_stack.lab(), "spine01")
+    assert config["ipv6"]["hosts"] == {}
+    assert config["ipv6"]["networks"] == [config["ipv6"]["loopback"]]
 
 
 def test_no_switch_renders_its_management_port_or_a_line_that_equals_a_default(plan):

@@ -36,6 +36,21 @@ def table():
     return render.render_filter(plan_of("lab"), "leaf01")
 
 
+def test_a_router_of_both_families_reads_back_as_the_matrix_and_takes_neighbour_discovery():
+    plan = dual_stack.lab()
+    said = nftables.read(render.render_filter(plan, "leaf01"))
+    assert said.permits == set(separation.permits(plan.site, "inband"))
+    own = {"fd00:16::/64", "fd00:18::/64"}
+    assert {(r.source, r.destination) for r in said.permits if r.version == 6} == {(a, b) for a in own for b in own}
+    assert {f"ip6 saddr {one} ip6 daddr ff02::/16 meta l4proto ipv6-icmp accept" for one in own} <= set(said.own)
+
+
+def test_a_rule_of_icmpv6_is_written_and_read():
+    rule = Rule("fd00:16::/64", "fd00:18::/64", "icmp", None)
+    text = f"table inet bringup {{\n\tchain forward {{\n\t\t{nftables._matched(rule)} accept\n\t}}\n}}\n"
+    assert nftables.read(text).permits == {rule}
+
+
 @pytest.mark.parametrize(("site", "networks"), [("lab", 3), ("h100-1000-ib", 3), ("b200-256-roce", 4)])
 def test_the_matrix_has_each_ordered_pair_and_denies_all_between_two_networks(site, networks):
     matrix = separation.matrix(plan_of(site).site)
@@ -75,7 +90,7 @@ def test_a_compute_leaf_lets_rocev2_and_ping_through():
 
 def test_a_compute_leaf_of_both_families_lets_neighbour_discovery_through_beside_rocev2_and_ping():
     plan = dual_stack.plan()
-    found = [rule for rule in separation.permits(plan.site, "compute") if rule.version == 6]
+    found = [rule for rule in separation.at_ports(plan.site, "compute") if rule.version == 6]
     own = {"fd00:76::/48", "fd00:78::/64"}
     pairs = {(one, other) for one in own for other in own}
     assert {(r.source, r.destination) for r in found if r.protocol == "udp"} == pairs
@@ -85,7 +100,7 @@ def test_a_compute_leaf_of_both_families_lets_neighbour_discovery_through_beside
         *(("fe80::/10", one) for one in own),  # an answer may come from the link-local address
     }
     assert {r.port for r in found if r.protocol == "udp"} == {4791}
-    v4 = [rule for rule in separation.permits(plan.site, "compute") if rule.version == 4]
+    v4 = [rule for rule in separation.at_ports(plan.site, "compute") if rule.version == 4]
     assert tuple(v4) == separation.permits(plan_of("b200-256-roce").site, "compute")
 
 

@@ -1,15 +1,18 @@
 """Inventory plugin: the plan is the inventory."""
 
+import ipaddress
 import json
 from pathlib import Path
 
+import jinja2
 import pytest
 
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir
 from inventory.site import load_site
+from tests.network import dual_stack
 from tests.plans import plan_of
-from tests.playbooks.support import ansible, load
+from tests.playbooks.support import PLAYBOOKS, ansible, load
 
 SITE = site_dir("lab") / "site.yaml"
 
@@ -50,6 +53,44 @@ def test_links_are_both_ends_of_the_plans_31s(hosts):
     for _, link in links:
         leaf = int(link["leaf_address"].rsplit(".", 1)[1])
         assert link["address"] == f"{link['leaf_address'].rsplit('.', 1)[0]}.{leaf + 1}/31"
+
+
+def test_both_families_have_the_same_place_on_each_link_and_sites_with_one_have_no_second(hosts):
+    made = load("inventory_plugins/bringup.py").hosts_of(dual_stack.lab(), load_catalog())
+    assert made.common["bringup_inband_prefixes_ipv6"] == ["fd00:16::/64", "fd00:18::/64"]
+    for name, variables in made.hosts.items():
+        assert int(ipaddress.ip_address(variables["bringup_loopback_ipv6"])) & 0xFFF == (
+            int(ipaddress.ip_address(variables["bringup_loopback"])) & 0xFFF
+        )
+        for link, plain in zip(variables["bringup_links"], hosts.hosts[name]["bringup_links"], strict=True):
+            assert {key: link[key] for key in plain} == plain
+            pair = ipaddress.ip_interface(link["address_ipv6"]).network
+            assert {str(one) for one in pair} == {link["address_ipv6"].partition("/")[0], link["leaf_address_ipv6"]}
+    assert "ipv6" not in str(hosts.common) + str(hosts.hosts)
+
+
+def test_networkd_gets_both_families_and_nothing_of_ipv6_without_it(hosts):
+    made = load("inventory_plugins/bringup.py").hosts_of(dual_stack.lab(), load_catalog())
+
+    def written(of, template):
+        variables = {**of.common, **of.hosts["gpu001"], "base_route_metric": 100}
+        environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
+        text = (PLAYBOOKS / "roles/base/templates" / template).read_text()
+        return environment.from_string(text).render(**variables, base_link=variables["bringup_links"][0])
+
+    link, loopback = written(made, "link.network.j2"), written(made, "lo.network.j2")
+    first, second = made.hosts["gpu001"]["bringup_links"]
+    assert f"Address={first['address_ipv6']}\nDuplicateAddressDetection=none" in link
+    hops = "\n".join(f"MultiPathRoute={one['leaf_address_ipv6']}@{one['interface']}" for one in (first, second))
+    for prefix in ("fd00:16::/64", "fd00:18::/64"):
+        assert f"Destination={prefix}\nPreferredSource=fd00:16::7\nMetric=100\n{hops}" in link
+    assert "LinkLocalAddressing=ipv6" in link
+    assert "\nAddress=172.16.0.7/32\nAddress=fd00:16::7/128\n" in loopback
+    for template in ("link.network.j2", "lo.network.j2", "sysctl.conf.j2"):
+        assert "fd00" not in written(hosts, template)
+    assert "LinkLocalAddressing=no" in written(hosts, "link.network.j2")
+    assert "net.ipv6.fib_multipath_hash_policy = 1" in written(made, "sysctl.conf.j2")
+    assert "net.ipv6.fib_multipath_hash_policy" not in written(hosts, "sysctl.conf.j2")
 
 
 def test_hosts_are_reached_at_their_provisioning_address(hosts):

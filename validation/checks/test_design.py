@@ -569,6 +569,7 @@ def test_switch_configurations_carry_the_planned_addresses(subject: str, plan: P
     """The documents are the raw output; judged is that each switch is configured with the addresses of its ports."""
     configured = {name: render(plan, name) for name in switches(plan)}
     rows = plan.addresses[plan.addresses["network"].isin(["link", "loopback"])]
+    rows = ipv6.both(plan.site, plan.catalog, rows)
     lost = [
         f"{address} of {device} {interface}"
         for device, interface, address in rows[["device", "interface", "address"]].itertuples(index=False, name=None)

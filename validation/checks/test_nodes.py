@@ -11,6 +11,7 @@ from inventory.debian import upstream
 from inventory.site import Site
 from inventory.slurm_packages import load_slurm_packages
 from network.infiniband import subnet
+from network.wiring import ipv6
 from validation import access, readings
 from validation.check import Limit, Outcome, check, site_limit
 from validation.facts import Answer, Facts
@@ -196,6 +197,7 @@ def test_node_has_its_addresses_and_cannot_reach_management(
         (plan.addresses["device"] == subject)
         & plan.addresses["network"].isin(["provisioning", "loopback", "link", "oob"])
     ]
+    rows = ipv6.both(plan.site, plan.catalog, rows)
     unread = node.data["errors"].get("links")
     links = node.data.get("links", {})
     absent = (

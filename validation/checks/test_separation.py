@@ -149,7 +149,7 @@ def compute_faults(plan: Plan) -> Iterator[str]:
         said, wanted = system.read(system.render(config)), config.model()
         yield from (f"{name}: {fault}" for fault in said.unlike(wanted, ("filtered",)))
         if wanted.filtered:
-            yield from (f"{name}: {fault}" for fault in unlike(said.permits, separation.permits(plan.site, "compute")))
+            yield from (f"{name}: {fault}" for fault in unlike(said.permits, separation.at_ports(plan.site, "compute")))
 
 
 def unlike(said: frozenset[separation.Rule], wanted: tuple[separation.Rule, ...]) -> Iterator[str]:

@@ -127,7 +127,11 @@ def links() -> dict[str, dict[str, Any]]:
             "mtu": link["mtu"],
             "mac": link.get("address", ""),
             "state": link.get("operstate", ""),
-            "addresses": [f"{a['local']}/{a['prefixlen']}" for a in link.get("addr_info", []) if a["family"] == "inet"],
+            "addresses": [
+                f"{a['local']}/{a['prefixlen']}"
+                for a in link.get("addr_info", [])
+                if a["family"] == "inet" or a.get("scope") == "global"
+            ],
         }
         for link in json.loads(output("ip", "-j", "address", "show"))
     }

@@ -252,6 +252,8 @@ def networks(plan: Plan) -> pd.DataFrame:
     }
     wider = {
         "bmc": addressing.bmc_ipv6,
+        "loopback": addressing.loopbacks_ipv6,
+        "link": addressing.links_ipv6,
         "compute-loopback": addressing.compute_loopbacks_ipv6,
         "rail": addressing.rails_ipv6,
     }

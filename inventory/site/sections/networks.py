@@ -252,6 +252,17 @@ class Addressing(Section):
         description="RoCE only: links of servers to compute leaves. Split evenly into a prefix for each rail, and each of those "
         "into one for each leaf, with a /31 for each port; `bringup render` needs it for compute switches.",
     )
+    loopbacks_ipv6: Ipv6Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="One /128 per in-band switch and node, beside that of loopbacks. In-band switches and servers then route both "
+        "families. Needs links_ipv6.",
+    )
+    links_ipv6: Ipv6Network | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="One /127 per node-leaf link (RFC 6164), beside that of links. Needs loopbacks_ipv6.",
+    )
     compute_loopbacks_ipv6: Ipv6Network | None = Field(
         default=None,
         exclude_if=absent,
@@ -280,10 +291,18 @@ class Addressing(Section):
 
 PREFIXES = ("oob", "provisioning", "loopbacks", "links", "compute_loopbacks", "rails")
 """Keys of IPv4 prefixes; the last two are a RoCE fabric's."""
-BESIDE = {"compute_loopbacks_ipv6": "compute_loopbacks", "rails_ipv6": "rails", "bmc_ipv6": "oob"}
+BESIDE = {
+    "loopbacks_ipv6": "loopbacks",
+    "links_ipv6": "links",
+    "compute_loopbacks_ipv6": "compute_loopbacks",
+    "rails_ipv6": "rails",
+    "bmc_ipv6": "oob",
+}
 """{key of an IPv6 prefix: key of the IPv4 prefix beside whose addresses its own lie}."""
 TOGETHER = (
     *BESIDE.items(),
+    ("loopbacks_ipv6", "links_ipv6"),
+    ("links_ipv6", "loopbacks_ipv6"),
     ("compute_loopbacks_ipv6", "rails_ipv6"),
     ("rails_ipv6", "compute_loopbacks_ipv6"),
 )

@@ -10,7 +10,7 @@ passes there. Of other ports it takes BGP, BFD and neighbour discovery of other 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -27,9 +27,11 @@ CHAIN = re.compile(r"\tchain (input|forward) \{")
 HOOK = re.compile(r"\t\ttype filter hook (input|forward) priority filter; policy (drop|accept);")
 CLOSED = re.compile(r'\t\t([io])ifname "([^"]+)" drop')
 PERMIT = re.compile(
-    r"\t\tip saddr (?P<source>\S+) ip daddr (?P<destination>\S+)"
-    r"(?: ip protocol (?P<protocol>\w+)| (?P<with_port>tcp|udp) dport (?P<port>\d+))? accept"
+    r"\t\t(?P<family>ip6?) saddr (?P<source>\S+) (?P=family) daddr (?P<destination>\S+)"
+    r"(?: (?:ip protocol|meta l4proto) (?P<protocol>[\w-]+)| (?P<with_port>tcp|udp) dport (?P<port>\d+))? accept"
 )
+ICMPV6 = "ipv6-icmp"
+"""Protocol 58 in the words of nft."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def read(text: str) -> Filter:
         elif (shut := CLOSED.fullmatch(line)) and not permits:  # behind a permit it would come too late
             closed[shut[1]].add(shut[2])
         elif permit := PERMIT.fullmatch(line):
-            protocol = permit["with_port"] or permit["protocol"] or "any"
+            protocol = permit["with_port"] or (permit["protocol"] or "any").replace(ICMPV6, "icmp")
             permits.add(
                 Rule(permit["source"], permit["destination"], protocol, int(permit["port"]) if permit["port"] else None)
             )
@@ -100,10 +102,23 @@ def _placed(text: str) -> Iterator[str]:
 
 
 def _matched(rule: Rule) -> str:
-    """The part of a line that names protocol and port."""
+    """The part of a line that says which packets it takes."""
+    family = "ip6" if rule.version == 6 else "ip"
+    packets = f"{family} saddr {rule.source} {family} daddr {rule.destination}"
     if rule.port is not None:
-        return f" {rule.protocol} dport {rule.port}"
-    return "" if rule.protocol == "any" else f" ip protocol {rule.protocol}"
+        return f"{packets} {rule.protocol} dport {rule.port}"
+    if rule.protocol == "any":
+        return packets
+    if rule.version == 6:
+        return f"{packets} meta l4proto {ICMPV6 if rule.protocol == 'icmp' else rule.protocol}"
+    return f"{packets} ip protocol {rule.protocol}"
+
+
+def _pings(prefixes: Iterable[str]) -> list[Rule]:
+    """ICMP between all prefixes of one IP version."""
+    pairs = product(prefixes, repeat=2)
+    rules = [Rule(source, destination, "icmp", None) for source, destination in pairs]
+    return [rule for rule in rules if (":" in rule.source) == (":" in rule.destination)]
 
 
 @cache
@@ -115,5 +130,5 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {"matched": _matched, "product": product}
+    environment.filters |= {"matched": _matched, "pings": _pings}
     return environment.from_string(Path(__file__).with_name("filter.j2").read_text())

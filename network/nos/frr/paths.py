@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _BGP = re.compile(r"^router bgp [0-9]{1,10}$", re.M)
-_HOST = re.compile(r"^ip route (\S{1,64}) (\S{1,64})$", re.M)
+_HOST = re.compile(r"^ip(?:v6)? route (\S{1,64}) (\S{1,64})$", re.M)
 _NETWORK = re.compile(r"^ {2}network (\S{1,64})$", re.M)
 _NEIGHBOUR = re.compile(r"^ neighbor (\S{1,32}) interface peer-group \S{1,32}$", re.M)
 _MOST = re.compile(r"^ {2}maximum-paths ([0-9]{1,4})$", re.M)

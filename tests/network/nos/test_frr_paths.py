@@ -4,6 +4,7 @@ import pytest
 
 from network import render
 from network.nos.frr import paths
+from tests.network import dual_stack
 from tests.plans import plan_of
 
 PLAN = plan_of("lab")
@@ -34,6 +35,22 @@ def test_a_rendering_is_read_back_with_all_its_servers_and_neighbours() -> None:
 def test_a_path_that_is_closed_is_named(old: str, new: str, words: str) -> None:
     assert old in TEXT
     (fault,) = paths.read(TEXT.replace(old, new)).unlike(PLANNED)
+    assert words in fault
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("ipv6 route fd00:16::7/128 fd00:18::1\n", "", "has nothing as next hop of fd00:16::7/128, planned fd00:18::1"),
+        ("  network fd00:16::7/128\n", "", "does not announce fd00:16::7/128"),
+    ],
+)
+def test_a_closed_path_of_ipv6_is_named(old: str, new: str, words: str) -> None:
+    text = render.whole(dual_stack.lab(), "leaf01")
+    planned = paths.read(text)
+    assert len(planned.hosts) == 2 * len(PLANNED.hosts)
+    assert list(planned.unlike(planned)) == []
+    (fault,) = paths.read(text.replace(old, new)).unlike(planned)
     assert words in fault
 
 
