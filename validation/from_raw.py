@@ -424,14 +424,17 @@ def _self_test(raw: bytes, subject: str, plan: Plan) -> Again:
 
 
 def _adapters(raw: bytes, subject: str, plan: Plan) -> Again:
-    """Every link between a switch and the adapters that the plan hangs on it, as mlxlink says at the adapter."""
+    """Every link between a switch and the adapters that the plan hangs on it, as mlxlink says at the adapter, and the ends of
+    switches that their drivers read.
+    """
     said, faults = _json(raw), []
     cables = readings.adapter_cables(plan, subject)
     for host, port, rate in cables[["a_device", "a_port", "rate_gbps"]].itertuples(index=False, name=None):
         end = f"{host}:{port}"
         found = readings.link_faults(said[end], host, rate, plan.site) if end in said else ["was not asked"]
         faults += [f"{end} {fault}" for fault in found]
-    return Again({"links": len(cables), "faults": 0}, faults)
+    far = link_pairs.soaked(plan, subject, said)
+    return Again({"links": len(cables), "ends_of_switches": far.timed, "faults": 0}, [*faults, *far.problems])
 
 
 def _pairs(raw: bytes, subject: str, plan: Plan) -> Again:

@@ -134,9 +134,9 @@ def _machine(seen: Seen, device: str) -> Mapping[str, Any]:
     return found
 
 
-def _of_driver(plan: Plan, seen: Seen, switch: str, port: str) -> dict[str, Any]:
+def _of_driver(plan: Plan, facts: Facts, switch: str, port: str) -> dict[str, Any]:
     """What the driver of a switch's system read of an end, by the system's name; {} where it reads none."""
-    answer = seen.facts.roce_switches.get(switch)
+    answer = facts.roce_switches.get(switch)
     row = {} if answer is None or answer.error else answer.data.get("ends", {}).get(port)
     return {str(plan.site.fabric.nos): dict(row)} if row else {}
 
@@ -162,7 +162,7 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
         own = _of_adapter(end, seen) if fabric == FABRIC else {}
         kernel = _machine(seen, device).get("ethtool", {}).get(port)
         own |= {"ethtool": dict(kernel)} if kernel and not own else {}
-        if owner == "switch" and (said_itself := _of_driver(plan, seen, device, port)):
+        if owner == "switch" and (said_itself := _of_driver(plan, seen.facts, device, port)):
             own |= said_itself
         if owner == "switch" and not own and None not in (row["up"], row["mbps"]):
             own = {"prometheus": {"up": row["up"], "mbps": row["mbps"]}}
@@ -175,8 +175,48 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
     return {"ends": said, "unread": unread, "rates": rates, "apart_s": BORDERS * interval_s}
 
 
+def of_drivers(plan: Plan, switch: str, facts: Facts) -> dict[str, dict[str, Any]]:
+    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them."""
+    rows = cables_of(plan, switch)
+    found = {end: _of_driver(plan, facts, *end.split(":", 1)) for end in dict.fromkeys([*rows["a"], *rows["b"]])}
+    return {end: said for end, said in found.items() if said}
+
+
 COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
 """What is asked of each port by Prometheus: rates, and how often its counter began anew."""
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """Ends of switches that were judged: ``timed`` with the time that their counters ran, ``untimed`` without it."""
+
+    problems: list[str]
+    timed: int
+    untimed: int
+
+
+def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
+    """What is wrong with the ends of switches on a switch's links, from what `of_drivers` gave (S047). An end that says how long
+    its counters ran has to have run for as long as the limit takes. KeyError and TypeError for other data.
+    """
+    raw_ber, ber = (float(plan.site.limits[key].value) for key in ("link_raw_ber_max", "link_ber_max"))
+    problems: list[str] = []
+    timed = untimed = 0
+    for a, b, rate_gbps in cables_of(plan, switch)[["a", "b", "rate_gbps"]].itertuples(index=False, name=None):
+        for end in (a, b):
+            for tool, words in (said[end] if isinstance(said.get(end), dict) else {}).items():
+                try:
+                    found = _parsed(tool, words, Source(end.partition(":")[0], "read a link"))
+                except UnreadableAnswer as error:
+                    problems.append(f"{end} cannot be read: {error}")
+                    continue
+                knows = found.errors is not None and found.counted_s is not None
+                timed, untimed = timed + knows, untimed + (not knows)
+                judge_end = link_ends.faults if knows else link_ends.seen
+                problems += [
+                    f"{end} {text}" for text in judge_end(found, rate_gbps=rate_gbps, raw_ber=raw_ber, ber=ber)
+                ]
+    return Soaked(problems, timed, untimed)
 
 
 # ---- the judgement ---------------------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ def test_networkd_gets_both_families_and_nothing_of_ipv6_without_it(hosts):
     def written(of, template):
         variables = {**of.common, **of.hosts["gpu001"], "base_route_metric": 100}
         environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
+        environment.filters["split"] = str.split
         text = (PLAYBOOKS / "roles/base/templates" / template).read_text()
         return environment.from_string(text).render(**variables, base_link=variables["bringup_links"][0])
 

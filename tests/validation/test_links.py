@@ -22,6 +22,7 @@ from validation.checks import conftest
 from validation.checks import test_links as links
 from validation.facts import Answer, Facts
 from validation.facts.shapes import machine_of
+from validation.from_raw import FROM_RAW, Again
 
 NDR = (Path(__file__).parents[1] / "data/modelled/mlxlink/ndr.json").read_text()
 SOURCE = Source("gpu001", "read facts: machine")
@@ -56,7 +57,7 @@ def judged(found: Facts, switch: str = "rol001") -> Outcome:
 
 def test_links_as_planned_pass_and_the_time_is_named() -> None:
     outcome = judged(facts(ROCE))
-    assert (outcome.passed, outcome.value) == (True, {"links": 32, "faults": 0})
+    assert (outcome.passed, outcome.value) == (True, {"links": 32, "ends_of_switches": 0, "faults": 0})
     assert "7500 s" in outcome.detail
 
 
@@ -391,3 +392,74 @@ def test_what_a_database_shows_that_is_wrong_is_named_at_its_end(field: str, val
     assert not outcome.passed
     assert f"rol001:{one_cable('rol001')[0]}" in outcome.detail
     assert words in outcome.detail
+
+
+NVUE = {
+    "oper-status": "up",
+    "fec": "rs",
+    "raw-ber": "3E-6",
+    "effective-ber": "15E-255",
+    "effective-errors": "0",
+    "time-since-last-clear-min": "395",
+}
+
+
+def by_nvue(end: str = "", **changed: str) -> Facts:
+    """The site with adapters and Cumulus Linux well; `changed` fields at one end of a switch."""
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for name, rate in modelled_links.ports(ROCE, "compute").items():
+        device, _, port = name.partition(":")
+        if device[:2] == "ro":
+            row = {**NVUE, "speed": f"{rate:.0f}G"}
+            rows.setdefault(device, {})[port] = {**row, **changed} if name == end else row
+    return dataclasses.replace(
+        facts(ROCE), roce_switches={name: answer(name, "https", ends=ends) for name, ends in rows.items()}
+    )
+
+
+def trunk_of(switch: str) -> tuple[str, str]:
+    """Both ends of a cable of this leaf to a spine."""
+    cables = ROCE.cables[(ROCE.cables["stage"] == "leaf-spine") & (ROCE.cables["a_device"] == switch)]
+    row = cables.iloc[0]
+    return f"{row['a_device']}:{row['a_port']}", f"{row['b_device']}:{row['b_port']}"
+
+
+def test_ends_of_switches_with_cumulus_linux_have_counted_for_as_long() -> None:
+    outcome = judged(by_nvue())
+    # 32 cables to servers have one end at a switch, 32 to spines have two
+    assert (outcome.passed, outcome.value) == (True, {"links": 32, "ends_of_switches": 96, "faults": 0})
+    assert outcome.raw is not None
+    assert FROM_RAW["S047.measured"](outcome.raw, "rol001", ROCE) == Again(outcome.value, [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("time-since-last-clear-min", "60", "has counted for 3600 s: 1.0e-15 takes 7500 s"),
+        ("effective-errors", "400", "has 400 wrong bits after FEC"),
+        ("raw-ber", "1E-3", "1.0e-03 before FEC"),
+        ("speed", "200G", "runs at 200 Gb/s, planned 400"),
+        ("oper-status", "down", "is Down, LinkDown"),
+        ("speed", "fast", "cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_end_of_a_trunk_that_is_not_well_for_long_enough_is_named(
+    field: str, value: str, words: str, side: int
+) -> None:
+    end = trunk_of("rol001")[side]
+    outcome = judged(by_nvue(end, **{field: value}))
+    assert not outcome.passed
+    assert outcome.detail.startswith(f"{end} ")
+    assert words in outcome.detail
+    assert outcome.raw is not None
+    assert len(FROM_RAW["S047.measured"](outcome.raw, "rol001", ROCE).problems) == 1
+
+
+def test_ends_that_do_not_show_since_when_they_count_are_said_and_judged_by_what_they_show() -> None:
+    well = links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, by_databases(), NAMES)
+    assert well.passed
+    assert "96 ends of switches do not show since when they count" in well.detail
+    found = by_databases(FEC_POST_BER="1e-9")
+    ill = links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, NAMES)
+    assert "1.0e-09 after FEC" in ill.detail

@@ -50,19 +50,26 @@ def test_links_are_up_and_without_errors_for_long_enough(
         pytest.skip(f"what hangs on {subject} are containers: they have no links of their own")
     ber, _ = site_limit(plan.site, "link_ber_max"), site_limit(plan.site, "link_raw_ber_max")
     problems: list[str] = []
-    said: dict[str, str] = {}
+    said: dict[str, Any] = {}
     for host, port, far_port, rate in mine[["a_device", "a_port", "b_port", "rate_gbps"]].itertuples(
         index=False, name=None
     ):
         for fault in _faults(plan, facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate):
             problems.append(f"{host}:{port} (at {subject}:{far_port}) {fault}")
     needed = max(link_ends.soak_s(float(ber.value), rate) for rate in mine["rate_gbps"])
+    of_switches = link_pairs.of_drivers(plan, subject, facts)
+    far = link_pairs.soaked(plan, subject, of_switches)
+    problems += far.problems
     good = (
         f"{len(mine)} links at their rate with FEC, no light or error outside its limit, {needed:.0f} s counted or more"
     )
-    asked = tuple(identity for host in mine["a_device"].unique() for identity in facts.nodes[host].identities)
-    value = {"links": len(mine), "faults": len(problems)}
-    raw = json.dumps(said, sort_keys=True, indent=1).encode()
+    good += f"; {far.timed} ends of switches too" if far.timed else ""
+    good += f"; {far.untimed} ends of switches do not show since when they count" if far.untimed else ""
+    nodes = [facts.nodes[host] for host in mine["a_device"].unique()]
+    switches = [facts.roce_switches.get(name) for name in sorted({end.partition(":")[0] for end in of_switches})]
+    asked = identities([*nodes, *switches])
+    value = {"links": len(mine), "ends_of_switches": far.timed, "faults": len(problems)}
+    raw = json.dumps({**said, **of_switches}, sort_keys=True, indent=1).encode()
     return Outcome(not problems, value, "; ".join(problems) or good, limit=ber, identities=asked, raw=raw)
 
 
@@ -101,7 +108,7 @@ def test_both_ends_of_each_link_say_the_same(
 
 
 def _faults(
-    plan: Plan, node: Answer, end: str, devices: dict[str, str], said: dict[str, str], rate: float
+    plan: Plan, node: Answer, end: str, devices: dict[str, str], said: dict[str, Any], rate: float
 ) -> Iterator[str]:
     """What is wrong with the adapter's end of a cable; what it said goes into `said`."""
     machine = node.data.get("machine", {"error": "it was not asked"})
