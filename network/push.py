@@ -143,7 +143,7 @@ def _targets(
     neighbours: Mapping[str, Mapping[str, str]],
 ) -> list[Target]:
     addresses = plan.addresses
-    management = addresses[(addresses["network"] == "oob") & (addresses["interface"] == "eth0")].set_index("device")
+    management = addresses[addresses["network"] == "oob"].set_index("device")
     found = []
     for name, config in configs.items():
         mac = "" if assets is None or name not in assets.index else str(assets.at[name, "mgmt_mac"] or "")

@@ -11,6 +11,7 @@ from inventory.delivered.assets import load_assets
 from inventory.paths import site_dir
 from inventory.secrets import SecretError
 from inventory.site import load_site
+from inventory.site.whatif import changed
 from network import push as push_module
 from network.drivers.credentials import HttpsCredentials, SshCredentials
 from network.drivers.errors import (
@@ -22,6 +23,7 @@ from network.drivers.errors import (
     Unreachable,
 )
 from network.push import Target, compute_targets, push, targets, untested
+from tests.network import dual_stack
 
 CREDENTIALS = SshCredentials("netops", Path("key"), Path("known_hosts"))
 
@@ -240,6 +242,21 @@ def test_targets_of_compute_switches_log_in_as_their_system_asks(tmp_path, passw
     assert "hostname: rol001" in leaf.config
     assert untested("cumulus") == "never run on a device"
     assert untested("frr") == ""
+
+
+def test_a_switch_is_reached_at_the_management_port_of_its_model(tmp_path):
+    text = (site_dir("b200-256-roce") / "site.yaml").read_text().replace("~/.ssh/", "")
+    text = text.replace("switch: {user: netops,", 'switch: {user: netops, password: "file:password", ca: ca.pem,')
+    for name in ("id_ed25519", "known_hosts", "password", "ca.pem"):
+        (tmp_path / name).write_text("made for a test\n")
+    (tmp_path / "site.yaml").write_text(text)
+    plan = build(changed(str(tmp_path), list(dual_stack.ARISTA)))
+    found = {target.name: target.address for target in compute_targets(plan)}
+    rows = plan.addresses[(plan.addresses["network"] == "oob") & plan.addresses["device"].isin(found)]
+    assert set(rows["interface"]) == {"Management1"}
+    assert found == {
+        name: text.partition("/")[0] for name, text in rows[["device", "address"]].itertuples(index=False, name=None)
+    }
 
 
 def test_a_session_that_does_not_come_back_rolls_back(fabric):
