@@ -205,7 +205,19 @@ def apply(kubectl: Sequence[str], manifests: Sequence[Mapping[str, Any]], file: 
         _call([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", str(file)])
         if some is not rest and definitions:
             names = [f"crd/{one['metadata']['name']}" for one in definitions]
-            _call([*kubectl, "wait", "--for=condition=Established", f"--timeout={APPLY_S:g}s", *names])
+            _established([*kubectl, "wait", "--for=condition=Established", f"--timeout={APPLY_S:g}s", *names])
+
+
+def _established(command: Sequence[str]) -> None:
+    """Wait for definitions. A new one has conditions of null for a moment, and kubectl ends there instead of waiting."""
+    end = time.monotonic() + APPLY_S
+    while True:
+        try:
+            return _call(command)
+        except ClusterError as error:
+            if "accessor error" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(POLL_S)
 
 
 def _call(command: Sequence[str]) -> None:
