@@ -25,7 +25,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from tests.validation.bench import make_key
-from validation.evidence import IntegrityError, Record, SigningKeyError, Store, load_signer
+from validation.evidence import IntegrityError, Record, SigningKeyError, Store, begun, load_signer
 from validation.evidence.keys import file_name, openssh_line_of, signer_from
 from validation.evidence.record import to_statement
 from validation.evidence.store import signed
@@ -380,3 +380,10 @@ def test_a_private_key_that_others_can_read_signs_nothing(
     else:
         with pytest.raises(SigningKeyError, match=rf"others can read .* \(mode {mode:04o}\)\. Fix: chmod 600 '"):
             signer_from("file:a key", tmp_path)
+
+
+@pytest.mark.parametrize("subject", ["gpu001", 'a "b" \\ c', "Zürich\n", "", "\u2028"])
+def test_the_digest_of_a_subject_is_that_of_its_json(subject: str) -> None:
+    """Logs hold such digests: another way to make them may not give others."""
+    told = json.dumps({"item": "S062.measured", "subject": subject}, sort_keys=True)
+    assert begun.digest_of("S062.measured", subject) == hashlib.sha256(told.encode()).hexdigest()

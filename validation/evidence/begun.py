@@ -4,6 +4,7 @@ A record of the same item and subject ends what has begun. A check that was skip
 What has begun and was never ended is a failure (validation/verdict.py).
 """
 
+import functools
 import hashlib
 import json
 import operator
@@ -45,7 +46,11 @@ def statement(item: str, subject: str, state: str, at: datetime, run: str) -> Ma
 
 def digest_of(item: str, subject: str) -> str:
     """The digest of a subject of statements about one item of it: of waivers too."""
-    return hashlib.sha256(json.dumps({"item": item, "subject": subject}, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(f'{{"item": {_quoted(item)}, "subject": {_quoted(subject)}}}'.encode()).hexdigest()
+
+
+_quoted = functools.lru_cache(maxsize=65536)(json.dumps)
+"""JSON of a text: a log names the same items and devices many times."""
 
 
 def begun_checks(contents: Contents) -> list[Begun]:

@@ -18,6 +18,7 @@ import logging
 import marshal
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ LEAST_BYTES = 8 << 20
 """A shorter log is not remembered: reading it takes at most about two seconds of a processor. A choice of ours."""
 MAX_OF_LOG = 2
 """Bytes of a memory for each byte of its log, at most. One has about a third: it holds equal parts once."""
+ANOTHER_LOG = "the log does not begin with the lines that it was signed over"
 _LIBRARIES = ("bringup", "cryptography", "securesystemslib")
 _COMMON = (
     "step",
@@ -109,18 +111,23 @@ def read(folder: Path, data: bytes, conditions: str, memory: Memory) -> tuple[Ve
         if header["conditions"] != conditions:
             return None, ""
         size = strict.number(header, "size")
-        if size > len(data) or _sha256(memoryview(data)[:size]) != header["log"]:
-            raise Refused("the log does not begin with the lines that it was signed over")
-        body = memoryview(found)[cut:]
-        if _sha256(body) != header["body"]:
-            raise Refused("its body is not the one that was signed")
+        if size > len(data):
+            raise Refused(ANOTHER_LOG)
+        with ThreadPoolExecutor(1) as beside:  # hashlib leaves the interpreter to others
+            log_sha256 = beside.submit(_sha256, memoryview(data)[:size])
+            body = memoryview(found)[cut:]
+            if _sha256(body) != header["body"]:
+                raise Refused("its body is not the one that was signed")
+            parts = marshal.loads(body)
+            made = Made()
+            verified = joined([loaded(part, made) for part in parts], size, parts)
+            if log_sha256.result() != header["log"]:
+                raise Refused(ANOTHER_LOG)
+            return verified, ""
     except FileNotFoundError:
         return None, ""
     except (ValueError, KeyError, TypeError, AttributeError, SecuresystemslibError) as error:
         return None, str(error)[:200]
-    parts = marshal.loads(body)
-    made = Made()
-    return joined([loaded(part, made) for part in parts], size, parts), ""
 
 
 def write(folder: Path, data: bytes, conditions: str, memory: Memory, verified: Verified) -> None:
