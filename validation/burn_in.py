@@ -3,8 +3,8 @@
 A GPU fails for wrong results, uncorrectable errors, rows that were remapped or could not be, hardware XIDs, slowing down by
 heat or by the power brake (a software power cap is what full load looks like), for being hotter than its neighbours, for getting
 slower, for drawing too little power in its best precision, for a power limit below the model's default, for a PCIe link that is
-slower under load than the GPU's own, and for NVLinks that went down or counted errors. Wrong results are also found in a GPU that
-is always wrong in the same way: its first products differ from those of the other GPUs.
+slower under load than the GPU's own, for NVLinks that went down or counted errors, and for samples that are missing. Wrong
+results are also found in a GPU that is always wrong in the same way: its first products differ from those of the other GPUs.
 
 A counter that a GPU does not have is neither a failure nor a pass: `not_judged` names it. Where the load ran on CPUs, what needs
 a computing GPU is not judged either.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from validation.gpu_health import POWER_BRAKE, THERMAL, is_hardware, meaning, placed
+from validation.readings import sample_s
 
 LEAST_TESTED = 0.9
 """Of a GPU's memory that the memory test must cover: 95 % of what is free, and a GPU without another user has more than 95 % free.
@@ -27,6 +28,8 @@ PATTERNS = ("address", "walking ones", "walking zeros", "random")
 """What the memory test writes and reads (S034)."""
 IDLE_PHASES = ("", "memory", "prepare", "end")
 """Phases of the load in which no products are computed: their power is not full load."""
+SAMPLING_S = 1.0
+"""Time that one question to all GPUs of a node may take. Not confirmed on a node with eight GPUs."""
 NVLINK_CRC_PER_S = 100.0
 """CRC errors of a GPU's NVLinks a second from which DCGM's health watch fails it (NVIDIA/DCGM, DCGM_LIMIT_MAX_NVLINK_CRC_ERROR):
 links correct fewer."""
@@ -80,6 +83,8 @@ def problems(report: Mapping[str, Any], host: str, gpus: int, limits: Limits, ra
     for gpu in node["gpus"]:
         name = placed(host, gpu["slot"], gpu["serial"])
         found += [f"{name}: {text}" for text in _of_gpu(gpu, median_c, limits, computes)]
+        if computes and 0 < gpu["samples"] < (least := least_samples(node["duration_s"])):
+            found.append(f"{name}: {gpu['samples']} samples, at least {least} in {node['duration_s'] / 3600:.3g} h")
     found += [
         f"{names.get(one['uuid'], one['uuid'])}: XID {one['xid']} ({meaning(one['xid'])})"
         for one in node["xids"]
@@ -106,6 +111,14 @@ def not_judged(report: Mapping[str, Any], host: str) -> list[str]:
     refused = sorted({name for rank in node["ranks"] for name in rank["not_supported"]})
     open_ += [f"no products in {', '.join(refused)}: the device refuses them"] if refused else []
     return open_
+
+
+def least_samples(duration_s: float) -> int:
+    """Samples of a GPU that a load of this length has to leave: 90 % of those that fit. A choice of ours.
+
+    Asking all GPUs of a node takes up to SAMPLING_S beside the time between two samples.
+    """
+    return int(0.9 * duration_s / (sample_s(duration_s) + SAMPLING_S))
 
 
 def drift_pct(precision: Mapping[str, Any]) -> float:

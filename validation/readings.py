@@ -151,6 +151,11 @@ def balance(plan: Plan, pdu: str, amps: Sequence[float], least_pct: float) -> tu
     return value, problems
 
 
+def sample_s(duration_s: float) -> float:
+    """Seconds between two samples of the GPUs under a load: one a minute, as S034 asks; a short run takes 40 of them."""
+    return max(1.0, min(60.0, duration_s / 40))
+
+
 def hours(seconds: float) -> float:
     """A duration in hours."""
     return round(seconds / 3600, 6)

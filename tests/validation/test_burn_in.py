@@ -45,7 +45,7 @@ GPU = {
     "uuid": "GPU-1",
     "serial": "S1",
     "slot": 1,
-    "samples": 60,
+    "samples": 3000,
     "max_c": 70,
     "max_memory_c": 80,
     "watts": {"memory": 300.0, "prepare": 120.0, "bf16": 690.0, "fp64": 610.0},
@@ -110,6 +110,7 @@ def test_a_run_at_the_power_cap_without_errors_has_no_problem():
         ),
         ({"error": "GpuIsLost: GPU is lost"}, "gpu001 slot 2, serial S2: GpuIsLost: GPU is lost"),
         ({"samples": 0}, "gpu001 slot 2, serial S2: no sample"),
+        ({"samples": 2548}, "gpu001 slot 2, serial S2: 2548 samples, at least 2549 in 48 h"),
     ],
 )
 def test_what_a_gpu_shows_under_load_fails_its_node(changes, said):

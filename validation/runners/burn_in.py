@@ -25,6 +25,7 @@ from inventory.paths import write_file
 from network.drivers import answers
 from network.drivers.answers import Line, Number, Source, Whole
 from network.drivers.errors import DeviceError, UnreadableAnswer
+from validation import readings
 from validation.check import site_limit
 from validation.evidence.results import Place
 from validation.facts import node_results
@@ -40,8 +41,6 @@ FOLDER = "/var/tmp/bringup-burn-in-"
 FILE = "burn-in.json"
 RESERVATION = "bringup-burn-in"
 """Keeps drained nodes free while they run their burn-in."""
-SAMPLES = 40
-"""Samples of a short run, at least; S034 asks for one a minute."""
 POLL_S, LONGEST_POLL_S = 1.0, 30.0
 """A choice of this program."""
 
@@ -146,7 +145,6 @@ def start(
     """
     duration_s = _duration_s(plan)
     spare_s = float(site_limit(plan.site, "job_start_s").value)
-    sample_s = max(1.0, min(60.0, duration_s / SAMPLES))
     results = f"{FOLDER}{{job}}"
     run = node_results.begin(plan, "burn-in", store)
     load = Load(
@@ -154,7 +152,18 @@ def start(
         1,
         workload_of(plan),
         PROGRAM,
-        (Launch(("--duration-s", f"{duration_s:g}", "--sample-s", f"{sample_s:g}", "--results", results)),),
+        (
+            Launch(
+                (
+                    "--duration-s",
+                    f"{duration_s:g}",
+                    "--sample-s",
+                    f"{readings.sample_s(duration_s):g}",
+                    "--results",
+                    results,
+                )
+            ),
+        ),
         limit_min=max(1, math.ceil((duration_s + 2 * spare_s) / 60)),
         exclusive=True,
         again=False,
