@@ -3,7 +3,8 @@
     with beside(plane, kubernetes, made, folder):      # infra.toolchain: control_plane.programs(), controllers.controllers()
         ...                                            # their definitions, rights and webhooks are applied, and they are ready
 
-What this writes is held by tests; it has not been run against a cluster yet (decision 0396). The programs are the real ones. Each
+JobSet and kwok run so in a test (tests/infra/test_loads_on_control_plane.py); Kueue has not been run yet
+(decision 0396). The programs are the real ones. Each
 signs in with a certificate of its own service account, so that it has the rights of its own manifests. Its webhooks are called at a
 port of loopback, with a certificate of the cluster's authority. kwok plays the kubelet of those nodes alone that carry the
 annotation of `SIMULATED`.

@@ -16,11 +16,12 @@ import pytest
 import yaml
 
 from capacity.services.platform import design
-from capacity.services.platform.tenancy import LOADS, loads
+from capacity.services.platform.tenancy import loads
 from capacity.services.platform.topology import HOSTNAME
 from infra.kube import local
 from infra.kube.controllers import JOBSET, SIMULATED, beside
 from infra.toolchain import control_plane, controllers
+from inventory.site.sections.software import LOADS
 from network.drivers.ssh import SshHost
 from tests.plans import plan_of
 from validation.facts import api_calls

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacity.services.platform import design
-from capacity.services.platform.tenancy import GPU_RESOURCE, LOADS
+from capacity.services.platform.tenancy import GPU_RESOURCE
+from inventory.site.sections.software import LOADS
 from tests.plans import plan_of
 from validation.evidence.results import Place as Store
 from validation.facts.node_results import Run

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capacity.services.platform.tenancy import GPU_RESOURCE, LOADS
+from capacity.services.platform.tenancy import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME, PREFIX
+from inventory.site.sections.software import LOADS
 from validation.facts.gather import HOST_KEY
 from validation.facts.node_results import PROGRAM as SIGNER
 from validation.runners.engine import OUTPUT, PYTHON, Load

@@ -19,8 +19,8 @@ from typing import Any
 from urllib.parse import quote
 
 from capacity.model import Plan
-from capacity.services.platform.tenancy import LOADS
 from capacity.services.slurm import design as tiers_of
+from inventory.site.sections.software import LOADS
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.drivers.credentials import node_credentials

@@ -6,14 +6,13 @@ from typing import Any
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import Account, Qos
+from inventory.site.sections.software import LOADS
 
 GPU_RESOURCE = "nvidia.com/gpu"
 """What NVIDIA's device plugin offers (https://github.com/NVIDIA/k8s-device-plugin)."""
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 """Above every tier, and the API server takes them from any user
 (https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
-LOADS = "bringup-loads"
-"""Namespace of acceptance: burn-in, collectives, training (validation/runners). Nobody is a member of it."""
 MEMBER = "bringup-member"
 TIER_STEP = 1000
 """Between the priorities of two tiers, so that a class of the site's own fits between; Kubernetes allows up to 1e9 for users."""

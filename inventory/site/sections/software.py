@@ -132,6 +132,8 @@ class Scheduler(Section):
         return f"scheduler.kind {self.kind}: this is not built for it yet (docs/kubernetes.md)"
 
 
+LOADS = "bringup-loads"
+"""The namespace of acceptance's loads (capacity/services/platform/tenancy.py)."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A label of RFC 1123, which the name of a Kubernetes namespace has to be."""
 
@@ -148,9 +150,10 @@ def names_fit_kubernetes(catalog: Catalog, name: str, scheduler: Scheduler) -> I
         if not NAMESPACE.fullmatch(account.name):
             do = "rename it: each account gets a namespace of its name"
             yield Problem(where, "not a name for a namespace", account.name, expected, do)
-        elif account.name == "default" or account.name.startswith("kube-"):
-            what = "a namespace of Kubernetes itself"
-            yield Problem(where, what, account.name, "a name of your own", "rename it: default and kube-* are taken")
+        elif account.name in ("default", LOADS) or account.name.startswith("kube-"):
+            what = "a namespace of the cluster itself"
+            do = f"rename it: default, {LOADS} and kube-* are taken"
+            yield Problem(where, what, account.name, "a name of your own", do)
 
 
 @rule("scheduler")
