@@ -30,13 +30,16 @@ from validation.evidence.channels import Channel, _rules
 from validation.evidence.store import Contents, Store
 from validation.from_raw import Reader
 from validation.program import checked_items
-from validation.register import Register, load_register
+from validation.register import Register, load_register, of_platform
 from validation.runners import burn_in, slurm
 from validation.verdict import GATE_ITEM, Verdict
 
 LISTED: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "data" / "not_in_go_live.yaml").read_text())
 NOT_RUN: dict[str, str] = LISTED["not_run"]
-ELSEWHERE: dict[str, str] = LISTED["not_on_this_site"]
+OF_KUBERNETES = "site key scheduler.kind is slurm, the step needs kubernetes"
+ELSEWHERE: dict[str, str] = LISTED["not_on_this_site"] | {
+    item: OF_KUBERNETES for item in checked_items() if of_platform(item)
+}
 FEWER: dict[str, dict[str, str]] = LISTED["fewer_subjects"]
 
 

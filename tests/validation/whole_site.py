@@ -15,7 +15,7 @@ import shlex
 import shutil
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +30,7 @@ from pysnmp.proto import rfc1902
 from requests.adapters import HTTPAdapter
 
 from bench.fabric import discovered_text
+from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.telemetry import load as load_rules
 from infra.cli.imports import IMPORTS
@@ -154,6 +155,8 @@ def delivered(site: Site, folder: Path) -> Site:
     """The site in a folder of its own, with what was delivered and imported: lists, manifest, scan, tests, loggers, meters, use."""
     for name in ("assets.csv", "gpus.csv", "as_built.csv"):
         (folder / name).write_text((site.dir / name).read_text().replace(LOCAL, ASSIGNED))
+    with (folder / "assets.csv").open("a") as lists:
+        lists.writelines(f"{place},modelled,{serial},,,\n" for place, serial in _drives(plan_of("lab")))
     shutil.copytree(site.dir / FIRMWARE_DIR, folder / FIRMWARE_DIR)
     plan, gpus = plan_of("lab"), list(plan_of("lab").gpus.itertuples())
     sent = [f"{one.device},gpu,H100 SXM5 80GB,{one.serial},r01,1,{one.slot},{one.device}" for one in gpus]
@@ -179,6 +182,13 @@ def delivered(site: Site, folder: Path) -> Site:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text)
     return made
+
+
+def _drives(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(place in the asset list, serial number) of each drive, as `WholeSite` has them in its servers."""
+    for name, model in plan.devices.loc[plan.devices["kind"] == "server", ["name", "model"]].itertuples(index=False):
+        for kind in plan.catalog.device(str(model)).bringup.drives:
+            yield from ((f"{name}:{kind.use}{n}", f"{name}-{kind.use}{n}") for n in range(kind.count))
 
 
 class WholeSite(Metal):
