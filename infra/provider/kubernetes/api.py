@@ -13,8 +13,8 @@ from infra.kube.access import ClusterError, Connection, no_answer
 FIELD_MANAGER = "bringup-platform"
 CALL_S = 30.0
 """One call, and all tries of a call that the server puts off."""
-ESTABLISHED_S = 30.0
-"""From a new CRD to the kinds that it serves."""
+ESTABLISHED_S = 120.0
+"""From a new CRD to the kinds that it serves: for Kueue's largest over 30 s on a machine of two cores with a load of 20 (seen)."""
 GONE_S = 120.0
 """From a delete to the end of a namespace, whose objects go first."""
 POLL_S = 0.2
@@ -90,9 +90,10 @@ class Api:
             conditions = {one["type"]: one for one in live.get("status", {}).get("conditions") or ()}  # null at first
             if conditions.get("Established", {}).get("status") == "True":
                 return
-            refused = conditions.get("NamesAccepted", {})
-            if refused.get("status") == "False" or time.monotonic() > end:
-                why = refused.get("message") or f"not established within {ESTABLISHED_S:g} s"
+            names = conditions.get("NamesAccepted", {})
+            refused = names.get("status") == "False"
+            if refused or time.monotonic() > end:
+                why = names.get("message") if refused else f"not established within {ESTABLISHED_S:g} s"
                 raise ClusterError(f"{_named(manifest)}: the cluster does not serve it: {why}")
             await asyncio.sleep(POLL_S)
 

@@ -95,3 +95,18 @@ def test_a_new_definition_that_has_no_conditions_yet_is_waited_for(monkeypatch: 
     manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "gangs.contract.example"}}
     asyncio.run(Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {})).established(manifest))
     assert answers == []
+
+
+def test_a_definition_that_is_slow_is_not_said_to_have_names_in_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a busy API server answered for longer than it was given: its names are accepted, and no more is said."""
+    accepted = {"type": "NamesAccepted", "status": "True", "message": "no conflicts found"}
+
+    async def read(self: Api, manifest: Any) -> Any:
+        return {"status": {"conditions": [accepted]}}
+
+    monkeypatch.setattr(Api, "read", read)
+    monkeypatch.setattr(provider_api, "ESTABLISHED_S", 0.0)
+    manifest = {"kind": "CustomResourceDefinition", "metadata": {"name": "workloads.kueue.x-k8s.io"}}
+    api = Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {}))
+    with pytest.raises(ClusterError, match="the cluster does not serve it: not established within 0 s"):
+        asyncio.run(api.established(manifest))
