@@ -10,6 +10,7 @@ import yaml
 from cryptography import x509
 
 from infra.kube import certificates, controllers
+from infra.kube.access import ClusterError
 from infra.kube.controllers import JOBSET, KUEUE, adapted, configuration, prepare, start
 
 PEM = b"-----BEGIN CERTIFICATE-----\n"
@@ -94,3 +95,33 @@ def test_a_pair_is_read_as_it_was_written(tmp_path: Path) -> None:
     loaded = certificates.load(tmp_path / "pki" / "ca")
     assert loaded.pem == (tmp_path / "pki" / "ca.crt").read_bytes()
     assert loaded.key_pem == (tmp_path / "pki" / "ca.key").read_bytes()
+
+
+KUBECTL = """#!/bin/sh
+[ "$1" = wait ] || exit 0
+[ -e {mark} ] && exit 0
+touch {mark}
+echo 'error: {said}' >&2
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "is_waited_for"),
+    [
+        (".status.conditions accessor error: <nil> is of the type <nil>, expected []interface{{}}", True),
+        ("timed out waiting for the condition on crd/a", False),
+    ],
+    ids=["new", "never"],
+)
+def test_a_definition_too_new_to_have_conditions_is_waited_for(said: str, is_waited_for: bool, tmp_path: Path) -> None:
+    """What kubectl 1.36.3 said of a definition a moment after it was applied."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL.format(mark=tmp_path / "mark", said=said.format()))
+    kubectl.chmod(0o755)
+    definition = {"kind": "CustomResourceDefinition", "metadata": {"name": "a"}}
+    if is_waited_for:
+        controllers.apply([str(kubectl)], [definition], tmp_path / "file.yaml")
+    else:
+        with pytest.raises(ClusterError, match="timed out"):
+            controllers.apply([str(kubectl)], [definition], tmp_path / "file.yaml")
