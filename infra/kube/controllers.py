@@ -3,9 +3,9 @@
     with beside(plane, kubernetes, made, folder):      # infra.toolchain: control_plane.programs(), controllers.controllers()
         ...                                            # their definitions, rights and webhooks are applied, and they are ready
 
-All three run so in tests. The programs are the real ones. Each signs in with a certificate of its own service account, so that it has
-the rights of its own manifests. Its webhooks are called at a port of loopback, with a certificate of the cluster's authority. kwok plays the kubelet of
-those nodes alone that carry the annotation of `SIMULATED`.
+All three run so in tests. The programs are the real ones. Each signs in with a certificate of its own service account, so that it
+has the rights of its own manifests. Its webhooks are called at a port of loopback, with a certificate of the cluster's authority.
+kwok plays the kubelet of those nodes alone that carry the annotation of `SIMULATED`.
 """
 
 import contextlib
