@@ -165,6 +165,8 @@ def _place_plugin(pod: Object) -> None:
     pod["volumes"].append({"name": "driver-root", "hostPath": {"path": "/", "type": "Directory"}})
     for container in pod["containers"]:
         container["volumeMounts"].append({"name": "driver-root", "mountPath": DRIVER_ROOT, "readOnly": True})
+        # Its choice by itself looks for the library that NVIDIA's container toolkit would put into the container.
+        container["env"].append({"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"})
 
 
 @functools.lru_cache(maxsize=len(SOURCES))

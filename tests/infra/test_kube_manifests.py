@@ -126,6 +126,7 @@ def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     mounts = {one["name"]: one for one in container["volumeMounts"]}
     assert mounts["driver-root"] == {"name": "driver-root", "mountPath": "/driver-root", "readOnly": True}
     assert {one["name"] for one in pod["volumes"]} == mounts.keys()
+    assert {"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"} in container["env"]
 
 
 def test_secrets_are_empty_and_their_controllers_may_fill_them() -> None:

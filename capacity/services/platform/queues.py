@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.tenancy import GPU_RESOURCE, quantity
 from capacity.services.platform.topology import GPU
 from capacity.services.slurm import Account, Node
 
@@ -24,12 +24,20 @@ LOCAL_QUEUE = "default"
 
 def capacity_of(nodes: Sequence[Node]) -> dict[str, str]:
     """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node."""
-    totals = {GPU_RESOURCE: str(sum(node.gpus for node in nodes))}
+    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in nodes))}
     if all(node.cpus for node in nodes):
-        totals["cpu"] = str(sum(node.cpus for node in nodes))
+        totals["cpu"] = quantity(sum(node.cpus for node in nodes))
     if all(node.memory_mib for node in nodes):
-        totals["memory"] = f"{sum(node.memory_mib for node in nodes)}Mi"
+        totals["memory"] = mebibytes(sum(node.memory_mib for node in nodes))
     return totals
+
+
+def mebibytes(count: int) -> str:
+    """MiB in the largest unit that is whole, as Kueue writes what it reads: 4096 as 4Gi (canonical form of BinarySI)."""
+    for power, suffix in ((3, "Pi"), (2, "Ti"), (1, "Gi")):
+        if count and count % 1024**power == 0:
+            return f"{count // 1024**power}{suffix}"
+    return f"{count}Mi"
 
 
 def flavour(gpu: str, topology: str, levels: Sequence[str]) -> Iterator[PlatformObject]:
@@ -70,6 +78,6 @@ def queues(accounts: Sequence[Account], totals: Mapping[str, str], flavor: str) 
 def _groups(quota: Mapping[str, str], flavor: str, max_gpus: int | None = None) -> list[dict[str, Any]]:
     resources = []
     for name, nominal in quota.items():
-        limit = {"borrowingLimit": str(max_gpus)} if name == GPU_RESOURCE and max_gpus is not None else {}
+        limit = {"borrowingLimit": quantity(max_gpus)} if name == GPU_RESOURCE and max_gpus is not None else {}
         resources.append({"name": name, "nominalQuota": nominal, **limit})
     return [{"coveredResources": list(quota), "flavors": [{"name": flavor, "resources": resources}]}]

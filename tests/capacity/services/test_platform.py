@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from capacity.services.platform import Platform, design
-from capacity.services.platform.queues import queues
+from capacity.services.platform.queues import mebibytes, queues
 from capacity.services.platform.tenancy import gpus_allowed, namespaces, quantity
 from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from capacity.services.slurm import Account
@@ -41,7 +41,21 @@ def gpu_quota(manifest: dict[str, Any], which: str) -> int | None:
     (group,) = manifest["spec"]["resourceGroups"]
     (flavor,) = group["flavors"]
     found = {one["name"]: one.get(which) for one in flavor["resources"]}[GPU]
-    return None if found is None else int(found)
+    return None if found is None else whole(found)
+
+
+def whole(text: str) -> int:
+    """The number of a quantity of DecimalSI without a fraction."""
+    power = {"k": 3, "M": 6}.get(text[-1], 0)
+    return int(text.rstrip("kM")) * 10**power
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0Mi"), (3, "3Mi"), (4096, "4Gi"), (4097, "4097Mi"), (2 * 1024**2, "2Ti"), (1024**3, "1Pi")]
+)
+def test_memory_is_written_as_the_api_server_writes_it(count: int, text: str) -> None:
+    """Otherwise a second `pulumi up` has something to change."""
+    assert mebibytes(count) == text
 
 
 def test_each_object_is_there_once_and_after_what_it_needs(platform: Platform) -> None:
