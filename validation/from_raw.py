@@ -60,6 +60,7 @@ from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
+from validation.runners import granted, platform_trials
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
 from validation.runners.engine import Ran, Rank, workload_of
@@ -704,23 +705,32 @@ def _kube_node(raw: bytes, subject: str, plan: Plan) -> Again:
     return Again(*kube.node({"nodes": _json(raw)["nodes"]}, plan, subject))
 
 
-def _etcd(shape: type[Any], judge: Callable[[Mapping[str, Any]], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:
-    """What one controller said of etcd, judged as its check did."""
+OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
+    "P-06.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.granted(said, plan, subject)),
+    "P-07.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.none_granted(said)),
+    "P-10.measured": (platform_trials.Stopped, lambda said, subject, plan: kube.kubelet_stopped(said)),
+    "P-13.measured": (platform_trials.ByHand, lambda said, subject, plan: kube.by_hand(said, plan)),
+    "P-14.applied": (etcd.Encrypted, lambda said, subject, plan: kube.encrypted(said)),
+    "P-15.measured": (etcd.Restored, lambda said, subject, plan: kube.restored(said)),
+}
+"""By item about a trial of the platform, the shape of what it gave and how its check judges that."""
 
+
+def _of_trial(shape: Any, judge: Callable[[Any, str, Plan], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        return Again(*judge(answers.read(shape, json.loads(raw), Source(subject, "ask etcd"))))
+        said = answers.read(shape, _json(raw), Source(subject, "try the platform"))
+        return Again(*judge(said, subject, plan))
 
     return again
 
 
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    **{item: _of_trial(*of) for item, of in OF_TRIALS.items()},
     "P-01.measured": _kube("halves", kube.gangs),
     "P-02.measured": _kube("block", kube.one_block),
     "P-04.measured": _kube("trials", kube.admitted),
     "P-05.measured": _kube("rights", kube.who_may),
     "P-13.applied": _kube("objects", kube.objects),
-    "P-14.applied": _etcd(etcd.Encrypted, kube.encrypted),
-    "P-15.measured": _etcd(etcd.Restored, kube.restored),
     "P-16.applied": _kube_node,
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,

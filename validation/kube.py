@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capacity.model import Plan
-from capacity.services.platform import design
+from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.compare import seen_as
 from capacity.services.platform.tenancy import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME, node_labels
@@ -19,6 +19,9 @@ from validation.facts.kube import Trial, rights, trials
 
 Judged = tuple[dict[str, Any], list[str]]
 SHOWN = 6
+NOTICED_S = 65.0
+"""Seconds until a silent kubelet is missed: the node controller's grace of 50 s, its period of 5 s (kube-controller-manager 1.36,
+--node-monitor-grace-period, --node-monitor-period) and 10 s between two reports of a kubelet (nodeStatusUpdateFrequency)."""
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 UNREACHABLE = "node.kubernetes.io/"
@@ -29,17 +32,43 @@ def objects(said: Mapping[str, Any], plan: Plan) -> Judged:
     """Each object of the plan, compared with the one that the API server has: what the plan sets has to be there, unchanged."""
     wanted = [one for one in design(plan).objects if not one.partial]
     live: Mapping[str, Any] = said["objects"]
-    problems = []
-    for one in wanted:
-        found = live.get(one.key)
-        if not isinstance(found, Mapping):
-            problems.append(f"{one.key}: {found or 'is not there'}")
-            continue
-        seen = seen_as(one.manifest, found)
-        if changed := [key for key, value in one.manifest.items() if seen.get(key) != value]:
-            problems.append(f"{one.key}: {', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not as planned")
+    problems = [why for one in wanted if (why := _unlike_planned(one, live.get(one.key)))]
     value = {"objects": len(wanted), "as_planned": len(wanted) - len(problems)}
     return value, _with_way_out(problems, "pulumi preview --diff shows them, pulumi up puts them back")
+
+
+def _unlike_planned(one: PlatformObject, found: Any) -> str:
+    """In what a live object differs from the plan's; '' in nothing."""
+    if not isinstance(found, Mapping):
+        return f"{one.key}: {found or 'is not there'}"
+    seen = seen_as(one.manifest, found)
+    changed = [key for key, value in one.manifest.items() if seen.get(key) != value]
+    return f"{one.key}: {', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not as planned" if changed else ""
+
+
+def by_hand(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """An object that was changed by hand and put back: the comparison with the plan sees the first, and nothing afterwards."""
+    one = next((one for one in design(plan).objects if one.key == said["key"]), None)
+    if one is None:
+        return {"found": False}, [f"the plan has no {said['key']}"]
+    found, left = _unlike_planned(one, said["changed"]), _unlike_planned(one, said["back"])
+    problems = [] if found else [f"{one.key} was changed by hand, and the comparison with the plan does not see it"]
+    problems += [f"after it was put back, {left}"] if left else []
+    return {"object": one.key, "found": bool(found)}, problems
+
+
+def kubelet_stopped(said: Mapping[str, Any]) -> Judged:
+    """A kubelet that was stopped: missed within its grace, its pod running on, and nothing started anew when it came back."""
+    problems = [
+        *(
+            [f"the cluster missed the kubelet after {said['noticed_s']:g} s, expected {NOTICED_S:g} s at most"]
+            if said["noticed_s"] > NOTICED_S
+            else []
+        ),
+        *([] if said["ran_on"] else ["the process of the pod was gone while the kubelet was stopped"]),
+        *([] if said["same_container"] else ["the pod was started anew when the kubelet came back"]),
+    ]
+    return {key: said[key] for key in ("node", "noticed_s", "back_s")}, problems
 
 
 @functools.lru_cache(maxsize=2)
@@ -72,6 +101,46 @@ def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         *([f"{offered} GPUs are on offer, planned {gpus}"] if offered != gpus else []),
     ]
     return {"ready": ready, "gpus": offered}, problems
+
+
+def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
+    """Pods of one GPU node that asked for GPUs at the same time: each has as many as it asked for, and no GPU is with two."""
+    gpus, pods = _planned(plan)[1][name], {trial: one for trial, one in said.items() if one["asked"]}
+    problems = [f"{trial}: {one['why']}" for trial, one in pods.items() if one["why"]]
+    asked = sum(one["asked"] for one in pods.values())
+    if asked != gpus:
+        problems.append(f"{asked} GPUs were asked for, planned {gpus}")
+    if problems:
+        return {"gpus": 0, "pods": len(pods)}, problems
+    for trial, one in pods.items():
+        for what, found in (("UUIDs", one["uuids"]), ("device files", one["seen"]), ("GPUs to open", one["opened"])):
+            if len(set(found)) != one["asked"]:
+                problems.append(f"{trial}: asked for {one['asked']} GPUs and has {len(set(found))} {what}")
+        if one["seen"] != one["opened"]:
+            problems.append(f"{trial}: it sees {_minors(one['seen'])} and may open {_minors(one['opened'])}")
+    uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
+    minors = [minor for one in pods.values() for minor in one["opened"]]
+    if len(set(uuids)) != len(uuids) or len(set(minors)) != len(minors):
+        problems.append("two pods have the same GPU")
+    if max(one["began"] for one in pods.values()) >= min(one["ended"] for one in pods.values()):
+        problems.append(
+            "the pods did not run at the same time, so that they could have had the same GPUs: run it again"
+        )
+    return {"gpus": len(set(uuids)), "pods": len(pods)}, problems
+
+
+def none_granted(said: Mapping[str, Any]) -> Judged:
+    """A pod of one GPU node that asked for no GPU: it was given none, sees none and may open none."""
+    one = said["none"]
+    if one["why"]:
+        return {"gpus": 0}, [one["why"]]
+    has = {"was given": one["uuids"], "sees": one["seen"], "may open": one["opened"]}
+    problems = [f"it asked for no GPU and {what} {len(found)}" for what, found in has.items() if found]
+    return {"gpus": max(len(found) for found in has.values())}, problems
+
+
+def _minors(minors: Sequence[int]) -> str:
+    return ", ".join(f"/dev/nvidia{minor}" for minor in minors) or "no GPU"
 
 
 def encrypted(said: Mapping[str, Any]) -> Judged:

@@ -13,7 +13,7 @@ import pytest
 from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.checks import test_platform
-from validation.checks.conftest import EtcdSaid
+from validation.checks.conftest import Told
 from validation.facts import etcd_drill
 from validation.facts.etcd_drill import Drill, DrillError
 
@@ -138,6 +138,6 @@ def test_the_gate_judges_again_and_refuses_other_shapes(item: str, said: dict[st
 
 
 def test_a_controller_that_says_nothing_gives_no_pass() -> None:
-    said = EtcdSaid({}, 1.0, "ctl01 does not answer")
-    outcome = test_platform.of_etcd(kube.encrypted, said, (), "never")
+    said = Told({}, 1.0, "ctl01 does not answer")
+    outcome = test_platform.of_trial(kube.encrypted, said, (), "never")
     assert (outcome.passed, outcome.value, outcome.detail) == (False, None, "ctl01 does not answer")

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
-from validation.runners import ansible, kubernetes, slurm, slurm_trials, training
+from validation.runners import ansible, granted, kubernetes, platform_trials, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
@@ -347,33 +348,56 @@ def gangs_said(plan: Plan) -> PlatformSaid:
 
 
 @dataclass(frozen=True)
-class EtcdSaid:
-    """What a controller said of etcd, and how long it took. `error` says why it said nothing."""
+class Told:
+    """What a trial of the platform gave, and how long it took. `error` says why it gave nothing."""
 
     answer: Mapping[str, Any]
     seconds: float
     error: str = ""
 
 
-def _etcd_said(ask: Callable[[Plan, str], Mapping[str, Any]], plan: Plan, controller: str) -> EtcdSaid:
+def _told(ask: Callable[[], Mapping[str, Any]]) -> Told:
     began = time.monotonic()
     try:
-        return EtcdSaid(ask(plan, controller), time.monotonic() - began)
+        return Told(ask(), time.monotonic() - began)
     except DeviceError as error:
-        return EtcdSaid({}, time.monotonic() - began, str(error))
+        return Told({}, time.monotonic() - began, str(error))
 
 
 @pytest.fixture(scope="session")
-def secrets_in_etcd(plan: Plan) -> Mapping[str, EtcdSaid]:
+def grants(plan: Plan) -> Told:
+    """By node and trial: GPUs of pods that ask for all of a node but one, for one, and for none."""
+    return _told(lambda: granted.try_grants(plan, kubernetes.connect(plan)))
+
+
+@pytest.fixture(scope="session")
+def changed_by_hand(plan: Plan) -> Told:
+    """An object of the platform that was changed and put back."""
+    return _told(lambda: platform_trials.change_by_hand(plan, kubernetes.connect(plan)))
+
+
+@pytest.fixture(scope="session")
+def kubelet_stopped(plan: Plan) -> Told:
+    """A kubelet that was stopped for a while, only where the site file allows faults."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it stops the kubelet of a GPU node for a minute; a site allows it with validation: {fault_injection: true} "
+            "in its site file"
+        )
+    return _told(lambda: platform_trials.stop_kubelet(kubernetes.connect(plan)))
+
+
+@pytest.fixture(scope="session")
+def secrets_in_etcd(plan: Plan) -> Mapping[str, Told]:
     """By controller: how its member of etcd has the Secrets."""
     names = plan.devices.loc[plan.devices["role"] == "controller", "name"]
-    return {str(name): _etcd_said(etcd.encrypted, plan, str(name)) for name in names}
+    return {str(name): _told(partial(etcd.encrypted, plan, str(name))) for name in names}
 
 
 @pytest.fixture(scope="session")
-def restored_etcd(plan: Plan) -> EtcdSaid:
+def restored_etcd(plan: Plan) -> Told:
     """What came of a backup on the first controller."""
-    return _etcd_said(etcd.restored, plan, kube_facts.first_controller(plan).name)
+    return _told(lambda: etcd.restored(plan, kube_facts.first_controller(plan).name))
 
 
 @pytest.fixture(scope="session")

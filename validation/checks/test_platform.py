@@ -1,18 +1,19 @@
 """The Kubernetes platform as its API server and etcd show it (P-01, P-02, P-04, P-05, P-13 to P-16).
 
-P-01 and P-02 run Jobs without work for a moment. For P-04 pods are tried as dry runs. P-14 and P-15 make one object in the
-namespace of the checks and delete it again.
+P-01 and P-02 run Jobs without work for a moment, P-04 tries pods as dry runs. P-06 and P-07 run three pods on each GPU node. P-10
+stops a kubelet where the site allows faults, P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from capacity.model import Plan
 from validation import kube
 from validation.check import Outcome, check
-from validation.checks.conftest import EtcdSaid, PlatformSaid
+from validation.checks.conftest import PlatformSaid, Told
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.kube import first_controller
@@ -86,6 +87,36 @@ def test_users_may_what_their_role_says_and_nothing_else(
     return outcome(kube.who_may, plan, platform_said, controllers(plan, facts), "rights", good)
 
 
+@check("P-06.measured", inputs=PLATFORM)
+def test_pods_have_the_gpus_they_were_granted_and_no_other(
+    subject: str, plan: Plan, facts: Facts, grants: Told
+) -> Outcome:
+    good = "{pods} pods at the same time had all {gpus} GPUs between them, each its own"
+    return of_grants(partial(kube.granted, plan=plan, name=subject), subject, plan, facts, grants, good)
+
+
+@check("P-07.measured", inputs=PLATFORM)
+def test_a_pod_that_was_granted_no_gpu_has_none(subject: str, plan: Plan, facts: Facts, grants: Told) -> Outcome:
+    return of_grants(kube.none_granted, subject, plan, facts, grants, "no UUID, no device file, and none may be opened")
+
+
+def of_grants(
+    judge: Callable[[Mapping[str, Any]], kube.Judged], subject: str, plan: Plan, facts: Facts, grants: Told, good: str
+) -> Outcome:
+    """What a judgement makes of what the pods of one node said."""
+    seen = (*facts.nodes[subject].identities, *controllers(plan, facts))
+    return of_trial(judge, replace(grants, answer=grants.answer.get(subject, {})), seen, good)
+
+
+@check("P-10.measured", inputs=PLATFORM)
+def test_a_kubelet_that_stops_is_missed_and_its_pods_run_on(
+    subject: str, plan: Plan, facts: Facts, kubelet_stopped: Told
+) -> Outcome:
+    of_node = facts.nodes[kubelet_stopped.answer["node"]].identities if kubelet_stopped.answer else ()
+    good = "{node} was missed after {noticed_s} s, its pod ran on; the kubelet was back {back_s} s after its start"
+    return of_trial(kube.kubelet_stopped, kubelet_stopped, (*of_node, *controllers(plan, facts)), good)
+
+
 @check("P-13.applied", inputs=(*PLATFORM, *PLACES))
 def test_objects_of_the_platform_are_as_planned(
     subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid
@@ -103,24 +134,30 @@ def test_node_stands_in_its_place_with_all_its_gpus(
     return outcome(partial(kube.node, name=subject), plan, platform_said, seen, "nodes", good, of=subject)
 
 
+@check("P-13.measured", inputs=PLATFORM)
+def test_what_was_changed_by_hand_is_found(subject: str, plan: Plan, facts: Facts, changed_by_hand: Told) -> Outcome:
+    good = "{object} was changed by hand: the comparison with the plan saw it, and nothing once it was put back"
+    return of_trial(partial(kube.by_hand, plan=plan), changed_by_hand, controllers(plan, facts), good)
+
+
 @check("P-14.applied", inputs=PLATFORM)
 def test_etcd_has_no_secret_in_clear(
-    subject: str, plan: Plan, facts: Facts, secrets_in_etcd: Mapping[str, EtcdSaid]
+    subject: str, plan: Plan, facts: Facts, secrets_in_etcd: Mapping[str, Told]
 ) -> Outcome:
     seen = facts.nodes[subject].identities
-    return of_etcd(kube.encrypted, secrets_in_etcd[subject], seen, "{secrets} Secrets in etcd, all encrypted")
+    return of_trial(kube.encrypted, secrets_in_etcd[subject], seen, "{secrets} Secrets in etcd, all encrypted")
 
 
 @check("P-15.measured", inputs=PLATFORM)
-def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: EtcdSaid) -> Outcome:
+def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: Told) -> Outcome:
     good = "{keys} keys, {bytes} bytes: saved in {save_s} s, restored and served in {restore_s} s"
-    return of_etcd(kube.restored, restored_etcd, facts.nodes[first_controller(plan).name].identities, good)
+    return of_trial(kube.restored, restored_etcd, facts.nodes[first_controller(plan).name].identities, good)
 
 
-def of_etcd(
-    judge: Callable[[Mapping[str, Any]], kube.Judged], said: EtcdSaid, seen: tuple[Identity, ...], good: str
+def of_trial(
+    judge: Callable[[Mapping[str, Any]], kube.Judged], said: Told, seen: tuple[Identity, ...], good: str
 ) -> Outcome:
-    """What a judgement makes of what a controller said of etcd. good: the sentence of a pass, with places for the value's parts."""
+    """What a judgement makes of what a trial gave. good: the sentence of a pass, with places for the value's parts."""
     if said.error:
         return Outcome(False, None, said.error, identities=seen, measured_s=said.seconds)
     value, problems = judge(said.answer)

@@ -125,7 +125,7 @@ def pod(load: Load, place: Place) -> dict[str, Any]:
         "name": "ranks",
         "image": place.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/usr/bin/python3", "-c", _plain(POD.read_text()), _plain(json.dumps(order(load, place)))],
+        "command": ["/usr/bin/python3", "-c", plain(POD.read_text()), plain(json.dumps(order(load, place)))],
         "env": _environment(place.number),
         "volumeMounts": mounts,
         "securityContext": _security(gpu),
@@ -230,6 +230,6 @@ def _packed(program: Path) -> str:
     return base64.b64encode(gzip.compress(program.read_bytes(), mtime=0)).decode()
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A word of a command that reaches the program as it is: Kubernetes replaces $(NAME), and takes $$ for one dollar."""
     return text.replace("$", "$$")

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -206,7 +206,7 @@ class Kubernetes:
         self._closed = threading.Event()
 
     # ---- calls -------------------------------------------------------------------------------------------------
-    def _ask(self, *calls: Mapping[str, Any], accept: Sequence[int] = (200, 201, 202)) -> list[Any]:
+    def ask(self, *calls: Mapping[str, Any], accept: Sequence[int] = (200, 201, 202)) -> list[Any]:
         """The bodies of answers; BadAnswer with what the API server said for another status."""
         bodies = []
         for call, answer in zip(calls, self.call(calls), strict=True):
@@ -233,20 +233,21 @@ class Kubernetes:
         return Source(self.controller.name, what, f"run kubectl --kubeconfig {kube.KUBECONFIG} there")
 
     @contextlib.contextmanager
-    def _reading(self, what: str) -> Iterator[None]:
+    def reading(self, what: str) -> Iterator[None]:
+        """Whatever in the body cannot be read as it should be is BadAnswer."""
         with answers.reading(self._source(what), "objects as Kubernetes' API has them"):
             yield
 
     # ---- nodes -------------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, KubeNode]:
         """The nodes that the API server knows."""
-        (body,) = self._ask({"verb": "GET", "path": NODES, "fields": NODE_FIELDS})
-        with self._reading("list nodes"):
+        (body,) = self.ask({"verb": "GET", "path": NODES, "fields": NODE_FIELDS})
+        with self.reading("list nodes"):
             return {one.name: one for one in map(_node, body["items"])}
 
     def _one_node(self, name: str) -> KubeNode:
-        (body,) = self._ask({"verb": "GET", "path": f"{NODES}/{quote(name, safe='')}", "only": NODE_FIELDS})
-        with self._reading(f"read node {name}"):
+        (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(name, safe='')}", "only": NODE_FIELDS})
+        with self.reading(f"read node {name}"):
             return _node(body)
 
     def drain(self, node: str) -> Drain:
@@ -260,7 +261,7 @@ class Kubernetes:
         for key in (OUT_OF_SERVICE, CORDON):
             at = found.taints.get(key, {}).get("timeAdded")
             if at:
-                with self._reading(f"read taint {key} of {node}"):
+                with self.reading(f"read taint {key} of {node}"):
                     since = _time(at)
                 reason = found.reason
                 if told := DRAINED_SINCE.search(reason):
@@ -311,7 +312,7 @@ class Kubernetes:
             # the node controller's own, which follows the cordon
             body["spec"]["taints"] = [one for one in body["spec"]["taints"] if one["key"] != CORDON]
         path = f"{NODES}/{quote(node, safe='')}"
-        self._ask({"verb": "PATCH", "path": path, "body": body, "type": MERGE, "only": ("metadata.name",)})
+        self.ask({"verb": "PATCH", "path": path, "body": body, "type": MERGE, "only": ("metadata.name",)})
 
     def hold(self, name: str, nodes: Sequence[str]) -> None:
         """Nothing: nodes stay cordoned, and loads for them tolerate that."""
@@ -335,7 +336,7 @@ class Kubernetes:
             seen = f"{len(addresses)}: {', '.join(addresses) or 'none'}"
             step = "bring nodes up or uncordon them: kubectl get nodes"
             raise BadAnswer(self.controller.name, f"begin {load.name}", f"{load.nodes} nodes ready", seen, step)
-        place = Place(_number(), self.run, addresses, self._image(addresses), self.priority)
+        place = Place(_number(), self.run, addresses, self.image(addresses), self.priority)
         if needs_rendezvous(load, addresses):
             place = replace(place, rendezvous=self._rendezvous(load, place.number))
         try:
@@ -348,7 +349,7 @@ class Kubernetes:
     def begin_on_each(self, load: Load, nodes: Sequence[str], held: str = "") -> dict[str, int]:
         """Submit a load of one node to each of these. held: they are out of service, and the loads run there all the same."""
         addresses = self._addresses(nodes)
-        image = self._image(addresses)
+        image = self.image(addresses)
         places = {
             node: Place(_number(), self.run, {node: address}, image, self.priority, drained=bool(held))
             for node, address in addresses.items()
@@ -365,11 +366,11 @@ class Kubernetes:
         """Addresses of those of these nodes that are GPU nodes of the plan, in its order."""
         return {name: address for name, address in self.addresses.items() if name in set(nodes)}
 
-    def _image(self, nodes: Mapping[str, str]) -> str:
+    def image(self, nodes: Iterable[str]) -> str:
         """The image of pod sandboxes, which every node has."""
         first = next(iter(nodes))
-        (body,) = self._ask({"verb": "GET", "path": f"{NODES}/{quote(first, safe='')}", "only": ("status.images",)})
-        with self._reading(f"read images of {first}"):
+        (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(first, safe='')}", "only": ("status.images",)})
+        with self.reading(f"read images of {first}"):
             names = [str(name) for image in body["status.images"] or () for name in image.get("names") or ()]
         found = next((name for name in names if "/pause:" in name), None)
         if found is None:
@@ -381,14 +382,14 @@ class Kubernetes:
         self._still_open()
         self._submitted = True
         body = service(number, self.run, [one.port for one in load.launches])
-        (made,) = self._ask({"verb": "POST", "path": SERVICES, "body": body, "only": ("spec.clusterIP",)})
-        with self._reading("read the address of a Service"):
+        (made,) = self.ask({"verb": "POST", "path": SERVICES, "body": body, "only": ("spec.clusterIP",)})
+        with self.reading("read the address of a Service"):
             return answers.line(made["spec.clusterIP"] + "")
 
     def _create(self, *sets: Mapping[str, Any]) -> None:
         self._still_open()
         self._submitted = True
-        self._ask(
+        self.ask(
             *({"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets)
         )
 
@@ -431,7 +432,7 @@ class Kubernetes:
 
     def _log(self, pod: Pod) -> bytes:
         path = f"{PODS}/{quote(pod.name, safe='')}/log?tailLines={LOG_LINES}&limitBytes={LOG_BYTES}"
-        (body,) = self._ask({"verb": "GET", "path": path, "text": True})
+        (body,) = self.ask({"verb": "GET", "path": path, "text": True})
         return str(body).encode()
 
     def names(self, nodes: str) -> list[str]:
@@ -461,12 +462,12 @@ class Kubernetes:
             return {}
         of = f"{JOB} in ({','.join(map(str, job_ids))})" if len(job_ids) < 50 else JOB
         select = f"labelSelector={quote(of, safe='')}"
-        sets, pods = self._ask(
+        sets, pods = self.ask(
             {"verb": "GET", "path": f"{JOBSETS}?{select}", "fields": SET_FIELDS},
             {"verb": "GET", "path": f"{PODS}?{select}", "fields": POD_FIELDS},
         )
         wanted, found = set(job_ids), dict[int, Seen]()
-        with self._reading("list JobSets and pods"):
+        with self.reading("list JobSets and pods"):
             by_job: dict[int, list[Pod]] = {}
             for pod in map(_pod, pods["items"]):
                 by_job.setdefault(pod.job, []).append(pod)
@@ -486,7 +487,7 @@ class Kubernetes:
                 for job in job_ids
                 for path in (JOBSETS, SERVICES)
             ]
-            self._ask(*calls, accept=(200, 202, 404))
+            self.ask(*calls, accept=(200, 202, 404))
 
     def forget(self, *job_ids: int) -> None:
         """Delete what is left of loads that are over."""
@@ -503,9 +504,7 @@ class Kubernetes:
         if not self._submitted:
             return
         select = f"labelSelector={quote(f'{RUN}={self.run}', safe='')}&propagationPolicy=Background"
-        self._ask(
-            *({"verb": "DELETE", "path": f"{path}?{select}", "only": ("status",)} for path in (JOBSETS, SERVICES))
-        )
+        self.ask(*({"verb": "DELETE", "path": f"{path}?{select}", "only": ("status",)} for path in (JOBSETS, SERVICES)))
 
     def nap(self, seconds: float) -> None:
         """Sleep, but not past the end of the run: BadAnswer then."""

@@ -1,0 +1,152 @@
+"""Two trials of a Kubernetes platform: an object changed by hand, and a kubelet that is stopped.
+
+    change_by_hand(plan, engine)      # the object as it was changed, and as it was put back
+    stop_kubelet(engine)              # when the cluster noticed, and whether the node's pods ran on
+
+Both are undone before they return, and where they fail. Raise DeviceError where API server or node do not answer.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from capacity.model import Plan
+from capacity.services.platform import design
+from network.drivers.answers import Flag, Line, Number
+from network.drivers.errors import BadAnswer
+from network.drivers.ssh import SshHost
+from validation.facts.kube import path_of
+from validation.progress import note
+from validation.runners.kubernetes import MERGE, NODES, PODS, Kubernetes
+from validation.runners.pods import node_pod
+
+CHANGED = "changed by bringup validation, and put back at once"
+BUDGET_S = 180.0
+"""Of each wait. A choice of ours: a kubelet reports every 10 s, and is missed after the node controller's grace."""
+POLL_S = 1.0
+MARK = "bringup-runs-on-"
+READY = "Ready"
+
+
+class ByHand(TypedDict):
+    """An object by its key, as the API server had it after it was changed and after it was put back."""
+
+    key: Line
+    changed: dict[str, Any]
+    back: dict[str, Any]
+
+
+class Stopped(TypedDict):
+    """A node whose kubelet was stopped: seconds until it was not ready, and from its start until it was; whether the process of a
+    pod was there before the kubelet came back, and whether its container is the same afterwards.
+    """
+
+    node: Line
+    noticed_s: Number
+    ran_on: Flag
+    back_s: Number
+    same_container: Flag
+
+
+def change_by_hand(plan: Plan, engine: Kubernetes) -> ByHand:
+    """The text of the lowest tier's PriorityClass, which nothing depends on, changed and put back."""
+    chosen = [one for one in design(plan).objects if one.kind == "PriorityClass"][-1]
+    path = path_of(chosen)
+    (before,) = engine.ask({"verb": "GET", "path": path})
+    with engine.reading(f"read {chosen.key}"):
+        text = str(before.get("description", ""))
+
+    def described(words: str) -> dict[str, Any]:
+        engine.ask({"verb": "PATCH", "path": path, "type": MERGE, "body": {"description": words}, "only": ("kind",)})
+        (found,) = engine.ask({"verb": "GET", "path": path})
+        return dict(found)
+
+    try:
+        changed = described(CHANGED)
+    finally:
+        back = described(text)
+    return {"key": chosen.key, "changed": changed, "back": back}
+
+
+def stop_kubelet(engine: Kubernetes) -> Stopped:
+    """On the last GPU node that takes pods, with a pod of ours on it."""
+    ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
+    if not ready:
+        raise BadAnswer(
+            engine.controller.name, "stop a kubelet", "a GPU node that takes pods", "none", "kubectl get nodes"
+        )
+    node, mark = ready[-1], f"{MARK}{uuid.uuid4().hex[:8]}"
+    host = engine.hosts[node]
+    with running(engine, node, mark) as path:
+        before = _container(engine, path)
+        with without_kubelet(host):
+            noticed_s = _until(engine, node, False)
+            ran_on = host.run(["pgrep", "-f", mark], check=False).status == 0
+        back_s = _until(engine, node, True)
+        same = _container(engine, path) == before
+    return {"node": node, "noticed_s": noticed_s, "ran_on": ran_on, "back_s": back_s, "same_container": same}
+
+
+@contextmanager
+def running(engine: Kubernetes, node: str, name: str) -> Iterator[str]:
+    """The path of a pod that runs on a node and does nothing; its process carries its name."""
+    command = ["/usr/bin/python3", "-c", f"import time; time.sleep({4 * BUDGET_S})", name]
+    made = node_pod(node, name, command, engine.image([node]), limit_s=4 * BUDGET_S)
+    path = f"{PODS}/{name}"
+    try:
+        engine.ask({"verb": "POST", "path": PODS, "body": made, "only": ("metadata.name",)})
+        end = time.monotonic() + BUDGET_S
+        while not _container(engine, path):
+            if time.monotonic() > end:
+                raise BadAnswer(node, "run a pod", "a pod that runs", "none", f"kubectl describe pod {name}")
+            engine.nap(POLL_S)
+        yield path
+    finally:
+        engine.ask(
+            {"verb": "DELETE", "path": f"{path}?gracePeriodSeconds=0", "only": ("kind",)}, accept=(200, 202, 404)
+        )
+
+
+@contextmanager
+def without_kubelet(host: SshHost) -> Iterator[None]:
+    """Its kubelet is stopped, and started again whatever happens."""
+    try:
+        host.run(as_root("systemctl stop kubelet"))
+        yield
+    finally:
+        host.run(as_root("systemctl start kubelet"))
+
+
+def as_root(command: str) -> str:
+    return f'if [ "$(id -u)" = 0 ]; then {command}; else sudo -n {command}; fi'
+
+
+def _until(engine: Kubernetes, node: str, ready: bool) -> float:
+    """Seconds until the API server says so of a node; BadAnswer when the budget is spent."""
+    began = time.monotonic()
+    while True:
+        (body,) = engine.ask({"verb": "GET", "path": f"{NODES}/{node}", "only": ("status.conditions",)})
+        with engine.reading(f"read node {node}"):
+            states = {one["type"]: one["status"] for one in body["status.conditions"] or ()}
+        took_s = time.monotonic() - began
+        if (states.get(READY) == "True") is ready:
+            return round(took_s, 1)
+        wanted = "ready again" if ready else "missed"
+        if took_s > BUDGET_S:
+            raise BadAnswer(
+                node, "stop its kubelet", f"a node that is {wanted} within {BUDGET_S:g} s", "none", "kubectl get nodes"
+            )
+        note(f"{node}: waiting until it is {wanted}")
+        engine.nap(POLL_S)
+
+
+def _container(engine: Kubernetes, path: str) -> str:
+    """The identity of the pod's container and how often it was started anew; '' while it does not run."""
+    (body,) = engine.ask({"verb": "GET", "path": path, "only": ("status.containerStatuses",)})
+    with engine.reading("read a pod"):
+        seen: Sequence[Mapping[str, Any]] = body["status.containerStatuses"] or ()
+        return next((f"{one['containerID']} {one['restartCount']}" for one in seen if "running" in one["state"]), "")

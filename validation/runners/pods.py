@@ -1,0 +1,43 @@
+"""A pod on one node that runs the node's own programs, unprivileged. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.topology import HOSTNAME
+from validation.runners.jobset import FOLDERS, LOADER, PATH, plain
+
+
+def node_pod(
+    node: str,
+    name: str,
+    command: Sequence[str],
+    image: str,
+    *,
+    limit_s: float,
+    gpus: int = 0,
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The pod. It sees programs and libraries of its node read-only, asks for `gpus` GPUs, and ends after limit_s seconds."""
+    given = {**FOLDERS, LOADER[0]: LOADER[1]}
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [plain(word) for word in command],
+        "env": [{"name": "PATH", "value": PATH}],
+        "volumeMounts": [{"name": f"v{at}", "mountPath": path, "readOnly": True} for at, path in enumerate(given)],
+        "securityContext": {"runAsUser": 0, "runAsGroup": 0, "privileged": False},
+    }
+    if gpus:
+        container["resources"] = {"limits": {GPU_RESOURCE: str(gpus)}}
+    spec = {
+        "restartPolicy": "Never",
+        "nodeSelector": {HOSTNAME: node},
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "activeDeadlineSeconds": int(limit_s),
+        "containers": [container],
+        "volumes": [{"name": f"v{at}", "hostPath": {"path": path}} for at, path in enumerate(given.values())],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}

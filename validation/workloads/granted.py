@@ -1,0 +1,62 @@
+"""The program of a pod that says which GPUs it has: runs with the node's Python, standard library only.
+
+    python3 granted.py GPUS HOLD_S
+
+Writes JSON to the pod's termination message: the UUIDs that it was given (NVIDIA_VISIBLE_DEVICES), the minor numbers of the device
+files in its /dev, and those among 0 to GPUS - 1 that it may open: a device file is made for each, which a container may do, so that
+what stands between the pod and a GPU is the kernel's device control and no missing file. Holds its GPUs for HOLD_S seconds.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import stat
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MAJOR = 195
+"""Character devices of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)."""
+CONTROL = 255
+"""/dev/nvidiactl, which is of no GPU."""
+REFUSED = (errno.EPERM, errno.EACCES)
+MESSAGE = Path("/dev/termination-log")
+
+
+def seen(folder: Path) -> list[int]:
+    """Minor numbers of GPUs that have a device file."""
+    found = set()
+    for path in folder.glob("nvidia*"):
+        status = path.stat()
+        if stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == MAJOR and os.minor(status.st_rdev) < CONTROL:
+            found.add(os.minor(status.st_rdev))
+    return sorted(found)
+
+
+def may_open(minor: int, folder: str) -> bool:
+    """Whether the kernel lets this process open a GPU. A GPU that is let through and does not answer counts as open."""
+    path = Path(folder) / f"gpu{minor}"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(MAJOR, minor))
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+    except OSError as error:
+        return error.errno not in REFUSED
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    return True
+
+
+def main(gpus: int, hold_s: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        opened = [minor for minor in range(gpus) if may_open(minor, folder)]
+    given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
+    uuids = sorted(one for one in given.split(",") if one.startswith("GPU-"))
+    MESSAGE.write_text(json.dumps({"uuids": uuids, "seen": seen(Path("/dev")), "opened": opened}))
+    time.sleep(hold_s)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
