@@ -118,7 +118,7 @@ def test_a_second_run_changes_nothing(stack: Applied, cluster: Cluster) -> None:
 
 
 DRIFT: dict[str, dict[str, Any]] = {
-    "Namespace": {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
+    "Namespace": {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}},
     "ResourceQuota": {"spec": {"hard": {"requests.nvidia.com/gpu": "999", "pods": "999"}}},
     "ClusterRole": {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]},
     "RoleBinding": {"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}]},
