@@ -206,6 +206,18 @@ def _standby_sysctls(namespace: str) -> None:
     subprocess.run([*enter(namespace), "sh", "-ec", script], check=True, capture_output=True, timeout=IP_BUDGET_S)
 
 
+def init_pid(group: str) -> int | None:
+    """PID, as the host sees it, of the first process in the PID namespace of a device. Those of its pods are a level below."""
+    for pid in cgroup_pids(group):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if re.search(r"^NSpid:\t\d+\t1$", status, re.MULTILINE):
+            return pid
+    return None
+
+
 def enter(namespace: str) -> list[str]:
     """argv prefix that runs a program in a namespace. Not `ip netns exec`: that hides /sys/fs/cgroup."""
     return ["nsenter", f"--net={NETNS / namespace}", "--"]

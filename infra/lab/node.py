@@ -184,17 +184,7 @@ def layer(folder: Path) -> Path | None:
 
 def leader_pid(spec: LabSpec, server: str) -> int | None:
     """PID, as the host sees it, of the node's systemd."""
-    for pid in net.cgroup_pids(f"{spec.scope}/{server}"):
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            continue
-        if any(
-            line.startswith("NSpid:") and line.split()[1:][-1:] == ["1"] and len(line.split()) > 2
-            for line in status.splitlines()
-        ):
-            return pid
-    return None
+    return net.init_pid(f"{spec.scope}/{server}")
 
 
 def running_pid(spec: LabSpec, server: str) -> int:

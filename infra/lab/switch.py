@@ -123,14 +123,7 @@ def cut(spec: LabSpec, switch: Switch) -> None:
 
 def init_pid(spec: LabSpec, switch: str) -> int | None:
     """PID, as the host sees it, of the switch's PID 1."""
-    for pid in net.cgroup_pids(f"{spec.scope}/{switch}"):
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            continue
-        if re.search(r"^NSpid:\t\d+\t1$", status, re.MULTILINE):
-            return pid
-    return None
+    return net.init_pid(f"{spec.scope}/{switch}")
 
 
 def is_ready(spec: LabSpec, switch: str) -> bool:

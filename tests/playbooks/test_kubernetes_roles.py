@@ -202,8 +202,9 @@ def test_a_machine_pins_cpus_and_a_light_node_does_not(written: Any) -> None:
 def test_pods_of_a_node_get_its_prefix_and_every_other_node_a_route_to_it(written: Any) -> None:
     network = json.loads(written["gpu001"]["/etc/cni/net.d/10-bringup.conflist"]["content"])
     assert network["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "100.64.0.0/24"}]]
-    routes = written["gpu002"]["/etc/kubernetes/pod-routes"]["content"].splitlines()[1:]
+    routes = [one for one in written["gpu002"]["/etc/kubernetes/pod-routes"]["content"].splitlines() if one[0] != "#"]
     assert routes == [
+        "route replace 10.96.0.0/16 dev lo src 10.79.1.12",
         "route replace 100.64.0.0/24 via 10.79.1.11",
         "route replace 100.64.2.0/24 via 10.79.1.13",
         "route replace 100.64.3.0/24 via 10.79.1.14",
