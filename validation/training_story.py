@@ -349,7 +349,10 @@ def tell(recording: Recording) -> Story:
         stages["noticed"] = noticed[0]["at"]
     hosts = {attempt: _hosts(recording, attempt) for attempt in (attempts[0], attempts[-1])}
     start = events(recording, "interrupted", "start")[0]
-    undisturbed = curve(recording, "undisturbed", 0)
+    if not (undisturbed := curve(recording, "undisturbed", 0)):
+        raise Incomplete(
+            "the undisturbed run has no steps of its first attempt: it was disturbed too, and is no measure"
+        )
     shift = undisturbed[0][0] - before[0][0] + zero
     repeated = [e for e in events(recording, "interrupted", "step", attempt=attempts[0]) if e["step"] > first]
     finals = {

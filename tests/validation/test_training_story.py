@@ -96,6 +96,12 @@ def test_one_bit_of_difference_is_found_and_named(recording):
             ),
             "the job was not started again",
         ),
+        (
+            lambda r: r.metrics["undisturbed"].update(
+                {k: [{**e, "attempt": 1} for e in v] for k, v in r.metrics["undisturbed"].items()}
+            ),
+            "the undisturbed run has no steps of its first attempt",
+        ),
     ],
 )
 def test_a_recording_without_its_story_says_what_is_missing(recording, spoil, why):

@@ -42,6 +42,8 @@ END_S = 5
 FILES = ("/etc/passwd", "/etc/nsswitch.conf", "/etc/ld.so.cache")
 FOLDERS = {"/usr": "/usr", "/lib": "/usr/lib", "/bin": "/usr/bin", "/opt/bringup/venv": "/opt/bringup/venv"}
 """What a pod sees of its node, read-only: path in the pod, path on the node. Distributions of today have /lib and /bin in /usr."""
+DRIVER = {"/run": "/run"}
+"""Where NVML looks for the state of the driver's daemons, such as nvidia-persistenced and the Fabric Manager."""
 LOADER = ("/lib64", "/usr/lib64")
 """Where programs of x86-64 look for their loader. Other machines have none, and containerd makes an empty folder then."""
 RDMA_FILES = ("/etc/nccl.conf",)
@@ -192,7 +194,7 @@ def _mounts(load: Load, gpu: bool) -> tuple[list[dict[str, Any]], list[dict[str,
     signs = load.run is not None and load.run.signed and load.results
     given: list[tuple[str, dict[str, Any], bool]] = [
         (path, {"hostPath": {"path": source, "type": "Directory"}}, True)
-        for path, source in {**FOLDERS, **(RDMA_FOLDERS if gpu else {})}.items()
+        for path, source in {**FOLDERS, **DRIVER, **(RDMA_FOLDERS if gpu else {})}.items()
     ]
     given.append((LOADER[0], {"hostPath": {"path": LOADER[1]}}, True))
     files = (*FILES, *(RDMA_FILES if gpu else ()), *([HOST_KEY] if signs else ()))
