@@ -106,7 +106,7 @@ def test_a_gang_in_two_blocks_is_found() -> None:
 
 def test_a_node_without_the_pause_image_is_named_and_nothing_is_made(plan: Plan) -> None:
     cluster = Cluster(GPU_NODES, images=["docker.io/lab/busybox:1"])
-    with pytest.raises(BadAnswer, match="a pause image on gpu001"):
+    with pytest.raises(BadAnswer, match="read images of gpu001: expected the image of pod sandboxes"):
         ask(plan, cluster, sleep=lambda seconds: None)
     assert cluster.made == []
 

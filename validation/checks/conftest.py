@@ -397,7 +397,7 @@ def secrets_in_etcd(plan: Plan) -> Mapping[str, Told]:
 @pytest.fixture(scope="session")
 def restored_etcd(plan: Plan) -> Told:
     """What came of a backup on the first controller."""
-    return _told(lambda: etcd.restored(plan, kube_facts.first_controller(plan).name))
+    return _told(lambda: etcd.restored(plan, kube_facts.controller_of(plan)))
 
 
 @pytest.fixture(scope="session")

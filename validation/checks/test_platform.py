@@ -16,7 +16,7 @@ from validation.check import Outcome, check
 from validation.checks.conftest import PlatformSaid, Told
 from validation.evidence import Identity
 from validation.facts import Facts
-from validation.facts.kube import first_controller
+from validation.facts.kube import controller_of
 
 PLATFORM = (
     "site.scheduler",
@@ -151,7 +151,7 @@ def test_etcd_has_no_secret_in_clear(
 @check("P-15.measured", inputs=PLATFORM)
 def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: Told) -> Outcome:
     good = "{keys} keys, {bytes} bytes: saved in {save_s} s, restored and served in {restore_s} s"
-    return of_trial(kube.restored, restored_etcd, facts.nodes[first_controller(plan).name].identities, good)
+    return of_trial(kube.restored, restored_etcd, facts.nodes[controller_of(plan)].identities, good)
 
 
 def of_trial(

@@ -18,8 +18,7 @@ from capacity.services.platform.tenancy import GPU_RESOURCE
 from capacity.services.platform.topology import PREFIX, node_labels
 from capacity.services.slurm import CHECK_ACCOUNT
 from capacity.services.slurm import design as nodes_of
-from network.drivers.errors import BadAnswer
-from validation.facts.kube import MESSAGE, CallApi
+from validation.facts.kube import DONE, MESSAGE, ApiServer, CallApi, controller_of
 
 BLOCK = f"{PREFIX}/block"
 HALVES, ONE_BLOCK = ("bringup-gang-a", "bringup-gang-b"), "bringup-gang-block"
@@ -34,7 +33,6 @@ WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{CHECK_ACCOUNT}/workloads"
 JOB_OF_POD = "batch.kubernetes.io/job-name"
 POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
 WORKLOAD_FIELDS = ("metadata.ownerReferences", "status.conditions")
-ASK = "ask the API server"
 
 Object = dict[str, Any]
 
@@ -100,22 +98,22 @@ def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) 
     }
 
 
-class Site:
+class Site(ApiServer):
     """The Jobs of one run."""
 
     def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
-        self._call, self._sleep = call, sleep
-        self._host = str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+        super().__init__(call, controller_of(plan))
+        self._sleep = sleep
         wanted = nodes_of(plan, plan.catalog)
         (account,) = [one for one in wanted.accounts if one.name == CHECK_ACCOUNT]
         self._tier = [one.name for one in wanted.qos if one.name in account.qos][-1]
         self._gpus = min(one.gpus for one in wanted.nodes)
-        self._image = self._pause(wanted.nodes[0].name)
+        self._image = self.image([wanted.nodes[0].name])
 
     @contextlib.contextmanager
     def job(self, name: str, pods: int, level: str = "") -> Iterator[None]:
         body = job(name, CHECK_ACCOUNT, self._tier, pods, self._gpus, self._image, level)
-        self._ask({"verb": "POST", "path": JOBS, "body": body, "only": (MESSAGE,)})
+        self.ask({"verb": "POST", "path": JOBS, "body": body, "only": (MESSAGE,)})
         try:
             yield
         finally:
@@ -124,7 +122,7 @@ class Site:
     def delete(self, name: str) -> None:
         """Delete a Job with its pods, and wait until these are gone."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        self._ask({"verb": "DELETE", "path": f"{JOBS}/{name}", "body": body, "only": (MESSAGE,)}, also=(404,))
+        self.ask({"verb": "DELETE", "path": f"{JOBS}/{name}", "body": body, "only": (MESSAGE,)}, accept=(*DONE, 404))
         for _ in range(int(START_S / POLL_S)):
             if self.seen(name)[0][1] == 0:
                 return
@@ -159,7 +157,7 @@ class Site:
     def seen(self, name: str) -> tuple[tuple[int, int], list[str], str]:
         """((running, all) pods of a Job, the nodes of those that run, why Kueue has not admitted it)."""
         selector = f"?labelSelector={JOB_OF_POD}%3D{name}"
-        pods, workloads = self._ask(
+        pods, workloads = self.ask(
             {"verb": "GET", "path": f"{PODS}{selector}", "fields": POD_FIELDS},
             {"verb": "GET", "path": WORKLOADS, "fields": WORKLOAD_FIELDS},
         )
@@ -169,27 +167,6 @@ class Site:
             if one["status.phase"] == "Running" and not one["metadata.deletionTimestamp"]
         ]
         return (len(running), len(pods["items"])), running, _waiting(workloads["items"], name)
-
-    def _pause(self, node: str) -> str:
-        """The pause image that a node has: nothing is pulled."""
-        (said,) = self._ask({"verb": "GET", "path": f"/api/v1/nodes/{node}", "only": ("status.images",)})
-        names = [name for one in said["status.images"] or () for name in one.get("names") or ()]
-        for name in names:
-            if "/pause:" in name:
-                return str(name)
-        raise BadAnswer(self._host, ASK, f"a pause image on {node}", f"{len(names)} others", "see crictl images there")
-
-    def _ask(self, *calls: Mapping[str, Any], also: Sequence[int] = ()) -> list[Object]:
-        answers = self._call(calls)
-        for one, answer in zip(calls, answers, strict=True):
-            if answer.get("status") not in (200, 201, 202, *also):
-                body = answer.get("body") or {}
-                said = str(answer.get("error") or body.get(MESSAGE) or f"status {answer.get('status')}")
-                what = f"{one['verb']} {one['path']} done"
-                raise BadAnswer(
-                    self._host, ASK, what, said[:300], f"kubectl -n {CHECK_ACCOUNT} get jobs shows what is left"
-                )
-        return [dict(answer.get("body") or {}) for answer in answers]
 
 
 def _waiting(workloads: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -6,23 +6,30 @@ Nothing is changed: objects are read, rights are asked with SubjectAccessReview,
 server judges by all its rules and then drops (https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run).
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.tenancy import GPU_RESOURCE, RULES, SYSTEM_CLASSES, gpus_allowed
 from capacity.services.slurm import Account
 from capacity.services.slurm import design as accounts_of
+from network.drivers import answers
+from network.drivers.answers import Source
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
 from validation.facts.gather import address_of
 
 API_CALLS = Path(__file__).with_name("api_calls.py").read_text()
+NODES = "/api/v1/nodes"
+DONE = (200, 201, 202)
+"""Statuses of a call that was carried out."""
 KUBECONFIG = "/etc/kubernetes/admin.kubeconfig"
 """Where the role kubernetes_control_plane leaves an administrator's."""
 BUDGET_S = 180.0
@@ -238,10 +245,65 @@ def _said(answer: Mapping[str, Any]) -> str:
     return str(answer.get("error") or body.get(MESSAGE) or f"an answer of status {answer.get('status')}")
 
 
+class ApiServer:
+    """The site's API server, as it is asked by `call`; name: of the machine that asks, for messages."""
+
+    def __init__(self, call: CallApi, name: str) -> None:
+        self.call, self.name = call, name
+
+    def ask(self, *calls: Mapping[str, Any], accept: Sequence[int] = DONE) -> list[Any]:
+        """The bodies of answers; BadAnswer with what the API server said for another status."""
+        bodies = []
+        for call, answer in zip(calls, self.call(calls), strict=True):
+            if not isinstance(answer, Mapping):
+                raise self.source(f"{call['verb']} {call['path']}").unreadable(
+                    "an answer of the API server", str(answer)
+                )
+            status, body = answer.get("status"), answer.get("body")
+            if status not in accept or answer.get("error"):
+                message = body.get("message") if isinstance(body, Mapping) else None
+                said = str(answer.get("error") or message or f"status {status}")
+                what = f"{call['verb']} {call['path'].partition('?')[0]}"
+                raise BadAnswer(
+                    self.name,
+                    what,
+                    f"status {accept[0]}",
+                    said,
+                    "kubectl shows the object; the namespace comes with the platform (pulumi up)",
+                )
+            bodies.append(body)
+        return bodies
+
+    def source(self, what: str) -> Source:
+        return Source(self.name, what, f"run kubectl --kubeconfig {KUBECONFIG} there")
+
+    @contextlib.contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Whatever in the body cannot be read as it should be is BadAnswer."""
+        with answers.reading(self.source(what), "objects as Kubernetes' API has them"):
+            yield
+
+    def image(self, nodes: Iterable[str]) -> str:
+        """The image of pod sandboxes, which every node has."""
+        first = next(iter(nodes))
+        (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(first, safe='')}", "only": ("status.images",)})
+        with self.reading(f"read images of {first}"):
+            names = [str(name) for image in body["status.images"] or () for name in image.get("names") or ()]
+        found = next((name for name in names if "/pause:" in name), None)
+        if found is None:
+            wanted, seen = "the image of pod sandboxes (…/pause:…)", f"{len(names)} others"
+            raise self.source(f"read images of {first}").unreadable(wanted, seen)
+        return answers.line(found)
+
+
+def controller_of(plan: Plan) -> str:
+    """The name of the first controller."""
+    return str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+
+
 def first_controller(plan: Plan) -> SshHost:
     """The machine that holds an administrator's kubeconfig, at KUBECONFIG."""
-    site = plan.site
-    name = str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+    site, name = plan.site, controller_of(plan)
     return SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
 
 

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,13 +22,12 @@ from capacity.model import Plan
 from capacity.services.slurm import design as tiers_of
 from inventory.site.sections.software import LOADS
 from network.drivers import answers
-from network.drivers.answers import Source
 from network.drivers.credentials import node_credentials
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.facts import kube
 from validation.facts.gather import address_of
-from validation.facts.kube import CallApi
+from validation.facts.kube import NODES, ApiServer, CallApi
 from validation.progress import note
 from validation.runners.engine import DRAINED_SINCE, Drain, Job, Load, Sight, Standing, failed_items
 from validation.runners.jobset import (
@@ -56,7 +55,6 @@ SHOWN_PODS = 3
 JOBSETS = f"/apis/{API}/namespaces/{LOADS}/jobsets"
 PODS = f"/api/v1/namespaces/{LOADS}/pods"
 SERVICES = f"/api/v1/namespaces/{LOADS}/services"
-NODES = "/api/v1/nodes"
 STRICT = "fieldValidation=Strict"
 """An unknown field is refused, and not dropped."""
 CORDON = "node.kubernetes.io/unschedulable"
@@ -182,7 +180,7 @@ class Seen:
         return max(0.0, (last - min(begun)).total_seconds())
 
 
-class Kubernetes:
+class Kubernetes(ApiServer):
     """The scheduler of a site with Kubernetes. `addresses`: of its GPU nodes in the provisioning network, in the order of the plan;
     priority: the PriorityClass of loads.
 
@@ -199,44 +197,12 @@ class Kubernetes:
         addresses: Mapping[str, str],
         priority: str,
     ) -> None:
-        self.call, self.controller, self.hosts = call, controller, hosts
+        super().__init__(call, controller.name)
+        self.controller, self.hosts = controller, hosts
         self.addresses, self.priority = addresses, priority
         self.run = f"bringup-{uuid.uuid4().hex[:12]}"
         self._submitted = False
         self._closed = threading.Event()
-
-    # ---- calls -------------------------------------------------------------------------------------------------
-    def ask(self, *calls: Mapping[str, Any], accept: Sequence[int] = (200, 201, 202)) -> list[Any]:
-        """The bodies of answers; BadAnswer with what the API server said for another status."""
-        bodies = []
-        for call, answer in zip(calls, self.call(calls), strict=True):
-            if not isinstance(answer, Mapping):
-                raise self._source(f"{call['verb']} {call['path']}").unreadable(
-                    "an answer of the API server", str(answer)
-                )
-            status, body = answer.get("status"), answer.get("body")
-            if status not in accept or answer.get("error"):
-                message = body.get("message") if isinstance(body, Mapping) else None
-                said = str(answer.get("error") or message or f"status {status}")
-                what = f"{call['verb']} {call['path'].partition('?')[0]}"
-                raise BadAnswer(
-                    self.controller.name,
-                    what,
-                    f"status {accept[0]}",
-                    said,
-                    "kubectl shows the object; the namespace comes with the platform (pulumi up)",
-                )
-            bodies.append(body)
-        return bodies
-
-    def _source(self, what: str) -> Source:
-        return Source(self.controller.name, what, f"run kubectl --kubeconfig {kube.KUBECONFIG} there")
-
-    @contextlib.contextmanager
-    def reading(self, what: str) -> Iterator[None]:
-        """Whatever in the body cannot be read as it should be is BadAnswer."""
-        with answers.reading(self._source(what), "objects as Kubernetes' API has them"):
-            yield
 
     # ---- nodes -------------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, KubeNode]:
@@ -268,7 +234,7 @@ class Kubernetes:
                     since = min(since, datetime.fromisoformat(told[1]).replace(tzinfo=UTC))
                     reason = reason[: told.start()]
                 return Drain(node, words, reason, since)
-        raise self._source(f"read node {node}").unreadable(
+        raise self.source(f"read node {node}").unreadable(
             f"taint {OUT_OF_SERVICE} with timeAdded", "a cordoned node that does not say since when"
         )
 
@@ -365,18 +331,6 @@ class Kubernetes:
     def _addresses(self, nodes: Sequence[str]) -> dict[str, str]:
         """Addresses of those of these nodes that are GPU nodes of the plan, in its order."""
         return {name: address for name, address in self.addresses.items() if name in set(nodes)}
-
-    def image(self, nodes: Iterable[str]) -> str:
-        """The image of pod sandboxes, which every node has."""
-        first = next(iter(nodes))
-        (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(first, safe='')}", "only": ("status.images",)})
-        with self.reading(f"read images of {first}"):
-            names = [str(name) for image in body["status.images"] or () for name in image.get("names") or ()]
-        found = next((name for name in names if "/pause:" in name), None)
-        if found is None:
-            wanted, seen = "the image of pod sandboxes (…/pause:…)", f"{len(names)} others"
-            raise self._source(f"read images of {first}").unreadable(wanted, seen)
-        return answers.line(found)
 
     def _rendezvous(self, load: Load, number: int) -> str:
         self._still_open()
