@@ -69,19 +69,20 @@ def read_file(path: Path, limit: int) -> bytes:
     return data
 
 
-def write_file(path: Path, data: str | bytes, *, durable: bool = False) -> Path:
+def write_file(path: Path, data: str | bytes, *, durable: bool = False, follow: bool = True) -> Path:
     """Create or replace a file in one step, and the folders above it; text as UTF-8, line ends as they are given.
 
     A run that is killed, or a full disk, leaves the old file. The new one is written beside it under a name of its own and
     keeps the old one's permissions; `durable` also brings it to the disk before it takes the old one's place. A link is
-    followed, and what is no regular file (/dev/stdout, a pipe) is written to. An OSError names `path`.
+    followed, and what is no regular file (/dev/stdout, a pipe) is written to; without `follow` a link or a pipe is replaced,
+    as where others may write the folder. An OSError names `path`.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
-    target = path.resolve() if path.is_symlink() else path
+    target = path.resolve() if follow and path.is_symlink() else path
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")
     try:
-        before = target.stat() if target.exists() else None
-        if before is not None and not (stat.S_ISREG(before.st_mode) or stat.S_ISDIR(before.st_mode)):
+        before = target.stat(follow_symlinks=follow) if os.path.lexists(target) else None
+        if follow and before is not None and not (stat.S_ISREG(before.st_mode) or stat.S_ISDIR(before.st_mode)):
             with target.open("wb") as file:
                 file.write(content)
             return path

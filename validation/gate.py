@@ -339,7 +339,7 @@ def _write(page: Path, html: str, data: Mapping[str, Any]) -> dict[str, str]:
     for suffix, text in texts.items():
         path = page.with_suffix(suffix)
         _unless_regular_unlink(path)
-        write_file(path, text)
+        write_file(path, text, follow=False)
     return texts
 
 

@@ -70,6 +70,7 @@ SHOWN_ASSUMPTIONS = 3
 SHOWN_CLOCKS = 5
 SHOWN_CHANGES = 12
 SHOWN_UNASKED = 3
+SHOWN_OWNERS = 3
 SHOWN_DETAIL = 4000
 """Characters of a detail that a verdict repeats: signers and devices write what it quotes."""
 CLOCK_SKEW = timedelta(minutes=5)
@@ -1107,7 +1108,9 @@ def _waived(bench: _Bench, item: Item, found: SubjectVerdict, failing_since: int
                 "and a name (--owner) of their own"
             )
             return replace(found, detail=f"{found.detail} ({detail})")
-    first, more = covering[0], "".join(f", and {waiver.owner}" for waiver in covering[1:])
+    first, others = covering[0], covering[1:]
+    more = "".join(f", and {waiver.owner}" for waiver in others[:SHOWN_OWNERS])
+    more += f", and {len(others) - SHOWN_OWNERS} more" if len(others) > SHOWN_OWNERS else ""
     detail = (
         f"{first.owner}{more} until {min(w.expires for w in covering):%Y-%m-%d}: {first.reason} (was {found.status})"
     )

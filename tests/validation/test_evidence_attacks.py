@@ -14,6 +14,7 @@ import random
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -636,6 +637,16 @@ def test_the_file_for_a_ci_system_is_verified_by_its_own_name(folder: Folder) ->
     assert gate.verify(folder.site, file, console=quiet) == 2
 
 
+@pytest.mark.parametrize("name", ["rehearsal.htm", "rehearsal.pdf", "rehearsal", "rehearsal.html.txt"])
+def test_a_file_beside_the_page_is_not_covered_by_its_seal(folder: Folder, name: str) -> None:
+    assert folder.judge() == 1
+    file = folder.out / "reports" / name
+    file.write_text("GO-LIVE")
+    said = StringIO()
+    assert gate.verify(folder.site, file, console=Console(file=said, width=300)) == 2
+    assert "is no verdict" in said.getvalue()
+
+
 def test_a_verdict_that_a_stranger_seals_is_noticed(folder: Folder) -> None:
     assert folder.judge() == 1
     page = folder.out / "reports" / "rehearsal.html"
@@ -1028,3 +1039,44 @@ def test_an_anchor_of_another_site_is_an_error(folder: Folder, tmp_path: Path) -
     where.write_bytes(anchor.Anchor("other", "x", 1, "ab" * 32).as_bytes())
     assert folder.judge(anchor=str(where)) == 2
     assert "of the site 'other'" in folder.said
+
+
+@pytest.mark.parametrize("put", ["link", "dangling", "pipe"])
+@pytest.mark.parametrize("place", ["torn", "raw", "key", "head"])
+def test_what_stands_where_the_store_writes_is_replaced_and_never_followed(
+    place: str, put: str, tmp_path: Path, store: Store, record: MakeRecord, signer: CryptoSigner
+) -> None:
+    """Whoever may write the folder gets no other file written, and no writer to wait."""
+    store.append([record()], signer)
+    victim, content = tmp_path / "victim", b"ssh-ed25519 AAAA attacker"
+    if put == "link":
+        victim.write_bytes(b"own")
+    digest = hashlib.sha256(content).hexdigest()
+    other = make_key()
+    name = {
+        "torn": f"torn-{digest[:16]}",
+        "raw": raw_path(digest),
+        "key": f"keys/{file_name(other.public_key.keyid)}",
+        "head": "head.json",
+    }[place]
+    target = store.path / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if place == "head":
+        target.unlink()
+    if put == "pipe":
+        os.mkfifo(target)
+    else:
+        target.symlink_to(victim)
+    if place == "torn":
+        with (store.path / "log.jsonl").open("ab") as log:
+            log.write(content)
+    with contextlib.suppress(IntegrityError):
+        if place == "raw":
+            assert store.keep(content) == digest
+        elif place == "key":
+            store.enroll(other, "collector", "somebody")
+        else:
+            store.append([record()], signer)
+    if place in ("torn", "raw", "key"):
+        assert stat.S_ISREG(target.lstat().st_mode)
+    assert (victim.read_bytes() if victim.exists() else None) == (b"own" if put == "link" else None)

@@ -792,6 +792,20 @@ def test_a_waiver_closes_an_item_until_it_expires(
     assert "the waiver of S052.applied * by Jane expired on 2027-03-31" in later.notices
 
 
+def test_of_many_waivers_some_owners_are_named_and_the_rest_counted(
+    register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
+) -> None:
+    contents = changed(real_contents, "S052.applied", lambda entry: None)
+    signers = frozenset({people["approver"].public_key.keyid})
+    waivers = [
+        Waiver("S052.applied", "leaf01", f"owner {number}", NOW + timedelta(days=30), "routed", signers)
+        for number in range(2000)
+    ]
+    found = item_of(judge(register, SmallPlan(real_site), contents, waivers, NOW), "S052.applied")
+    detail = next(one.detail for one in found.subjects if one.subject == "leaf01")
+    assert "owner 0, and owner 1, and owner 2, and owner 3, and 1996 more until" in detail
+
+
 def test_a_waiver_for_one_subject_covers_only_that(
     register: Register, real_site: Site, real_contents: Contents, people: dict[str, CryptoSigner]
 ) -> None:

@@ -143,7 +143,7 @@ def write(folder: Path, data: bytes, conditions: str, memory: Memory, verified: 
     envelope = Envelope(strict.canonical(header), MEMORY_TYPE, {})
     envelope.sign(memory.signer)
     try:
-        write_file(folder / FILE, strict.canonical(envelope.to_dict()) + b"\n" + body)
+        write_file(folder / FILE, strict.canonical(envelope.to_dict()) + b"\n" + body, follow=False)
     except OSError as error:
         log.warning("%s: not written, the next reading verifies all lines again: %s", folder / FILE, error)
 

@@ -46,7 +46,7 @@ def write(page: Path, site: str, signer: CryptoSigner | None, texts: Mapping[str
     }
     envelope = Envelope(strict.canonical(said), SEAL_TYPE, {})
     envelope.sign(signer)
-    write_file(_path(page), strict.canonical(envelope.to_dict()) + b"\n")
+    write_file(_path(page), strict.canonical(envelope.to_dict()) + b"\n", follow=False)
 
 
 def remove(page: Path) -> None:
@@ -56,8 +56,9 @@ def remove(page: Path) -> None:
 
 def check(file: Path, site: str, recorders: frozenset[str]) -> Mapping[str, Any]:
     """The verdict's JSON, if page and JSON are what one of ``recorders`` sealed for this site. SealError says why not."""
+    sealed = file.name.endswith(tuple(SEALED))  # what else stands beside the page, no seal covers
     file = file.with_name(file.name.replace(".junit.xml", ".xml")) if file.name else file
-    if not file.stem:
+    if not sealed or not file.stem:
         raise SealError(f"{file}: is no verdict; give reports/gate.html or gate.json")
     folder, seal = file.parent, _path(file)
     try:

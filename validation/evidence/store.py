@@ -305,7 +305,7 @@ class Store:
         """Put a raw output or an attachment into ``raw/``; returns its SHA-256."""
         digest = _digest(data)
         path = self.path / raw_path(digest)
-        if not path.exists():
+        if not _is_file(path):
             self._write_atomically(path, data)
         return digest
 
@@ -475,7 +475,7 @@ class Store:
 
     def _write_key(self, public: SSlibKey, owner: str) -> None:
         path = self.path / "keys" / file_name(public.keyid)
-        if not path.exists():
+        if not _is_file(path):
             self._write_atomically(path, f"{openssh_line_of(public)} {owner}\n".encode())
 
     # -- parts of reading ---------------------------------------------------------------------------------------
@@ -808,7 +808,15 @@ class Store:
         self._write_atomically(self._head, _json(envelope.to_dict()) + b"\n")
 
     def _write_atomically(self, path: Path, data: bytes) -> None:
-        write_file(path, data, durable=True)
+        """Create or replace a file of the store, also where somebody has put a link or a pipe in its place."""
+        for folder in path.parents:
+            if folder == self.path:
+                break
+            if folder.is_symlink():
+                raise IntegrityError(
+                    self.path, [f"{folder.relative_to(self.path)} is a link; a store has folders of its own"]
+                )
+        write_file(path, data, durable=True, follow=False)
         _fsync_folder(path.parent)
 
     def _wait_for(self, lock: int, how: int) -> None:
@@ -948,6 +956,14 @@ def _verified_signers(
 
 
 _json = strict.canonical
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a regular file stands there, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _digest(data: bytes) -> str:
