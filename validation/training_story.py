@@ -157,6 +157,7 @@ def unplanned(plan: Plan, recording: Recording, item: str) -> list[str]:
         f"the recording has {what} {seen}, planned {wanted}"
         for what, seen, wanted in (
             ("schema version", recording.schema_version, RECORDED),
+            ("scheduler", recording.scheduler.lower(), plan.site.scheduler.kind),
             ("GPU servers", recording.gpu_nodes, gpu),
             ("ranks on a server", recording.processes_per_node, workload.ranks_per_node),
             ("settings", recording.settings, settings_of(nodes)),

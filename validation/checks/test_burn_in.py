@@ -20,7 +20,18 @@ SPARE_S = 1.0
 
 @check(
     "S034.measured",
-    inputs=("site.gpu", "site.versions", "site.limits", "site.validation", "frame.devices", "gpus", "site.server"),
+    inputs=(
+        "site.gpu",
+        "site.scheduler",
+        "site.tiers",
+        "site.storage",
+        "site.versions",
+        "site.limits",
+        "site.validation",
+        "frame.devices",
+        "gpus",
+        "site.server",
+    ),
 )
 def test_gpu_burn_in_ends_without_fault(subject: str, plan: Plan, facts: Facts, burn_in: BurnIn) -> Outcome:
     """The register's floor of 48 hours is judged on the time that the load ran: a shorter run is evidence of its length.

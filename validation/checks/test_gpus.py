@@ -152,6 +152,9 @@ def test_nccl_has_pinned_version_and_rail_settings(subject: str, plan: Plan, fac
 @check(
     "S151.measured",
     inputs=(
+        "site.scheduler",
+        "site.tiers",
+        "site.storage",
         "frame.devices",
         "frame.cables",
         "site.gpu",

@@ -186,7 +186,10 @@ def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]
     return (f"{release.get('ID')} {release.get('VERSION_ID')}", data["kernel"], data["command_line"], f"BIOS {bios}")
 
 
-@check("S053.applied", inputs=("site.addressing", "site.validation", "frame.addresses", "assets", "frame.cables"))
+@check(
+    "S053.applied",
+    inputs=("site.addressing", "site.fabric", "site.validation", "frame.addresses", "assets", "frame.cables"),
+)
 def test_node_has_its_addresses_and_cannot_reach_management(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
 ) -> Outcome:

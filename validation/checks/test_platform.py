@@ -87,7 +87,7 @@ def test_users_may_what_their_role_says_and_nothing_else(
     return outcome(kube.who_may, plan, platform_said, controllers(plan, facts), "rights", good)
 
 
-@check("P-06.measured", inputs=PLATFORM)
+@check("P-06.measured", inputs=(*PLATFORM, *PLACES))
 def test_pods_have_the_gpus_they_were_granted_and_no_other(
     subject: str, plan: Plan, facts: Facts, grants: Told
 ) -> Outcome:
@@ -95,7 +95,7 @@ def test_pods_have_the_gpus_they_were_granted_and_no_other(
     return of_grants(partial(kube.granted, plan=plan, name=subject), subject, plan, facts, grants, good)
 
 
-@check("P-07.measured", inputs=PLATFORM)
+@check("P-07.measured", inputs=(*PLATFORM, *PLACES))
 def test_a_pod_that_was_granted_no_gpu_has_none(subject: str, plan: Plan, facts: Facts, grants: Told) -> Outcome:
     return of_grants(kube.none_granted, subject, plan, facts, grants, "no UUID, no device file, and none may be opened")
 
@@ -108,7 +108,7 @@ def of_grants(
     return of_trial(judge, replace(grants, answer=grants.answer.get(subject, {})), seen, good)
 
 
-@check("P-10.measured", inputs=PLATFORM)
+@check("P-10.measured", inputs=(*PLATFORM, "site.validation"))
 def test_a_kubelet_that_stops_is_missed_and_its_pods_run_on(
     subject: str, plan: Plan, facts: Facts, kubelet_stopped: Told
 ) -> Outcome:
@@ -134,7 +134,7 @@ def test_node_stands_in_its_place_with_all_its_gpus(
     return outcome(partial(kube.node, name=subject), plan, platform_said, seen, "nodes", good, of=subject)
 
 
-@check("P-13.measured", inputs=PLATFORM)
+@check("P-13.measured", inputs=(*PLATFORM, *PLACES))
 def test_what_was_changed_by_hand_is_found(subject: str, plan: Plan, facts: Facts, changed_by_hand: Told) -> Outcome:
     good = "{object} was changed by hand: the comparison with the plan saw it, and nothing once it was put back"
     return of_trial(partial(kube.by_hand, plan=plan), changed_by_hand, controllers(plan, facts), good)

@@ -19,7 +19,15 @@ LEAST_MEMBERS = 2
 
 @check(
     "S052.applied",
-    inputs=("frame.cables", "frame.addresses", "frame.devices", "site.inband", "site.addressing", "assets"),
+    inputs=(
+        "frame.cables",
+        "frame.addresses",
+        "frame.devices",
+        "site.inband",
+        "site.fabric",
+        "site.addressing",
+        "assets",
+    ),
 )
 def test_each_server_and_leaf_has_a_second_path(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]

@@ -191,6 +191,9 @@ def test_stages_hand_on_by_hash_and_a_failed_one_stops_its_chain(
 @check(
     "S066.measured",
     inputs=(
+        "site.scheduler",
+        "site.tiers",
+        "site.storage",
         "frame.devices",
         "frame.cables",
         "site.gpu",

@@ -54,7 +54,15 @@ def test_filters_say_what_the_matrix_says(subject: str, plan: Plan) -> Outcome:
 
 @check(
     "S068.applied",
-    inputs=("site.addressing", "site.inband", "frame.addresses", "frame.cables", "frame.devices", "assets"),
+    inputs=(
+        "site.addressing",
+        "site.inband",
+        "site.fabric",
+        "frame.addresses",
+        "frame.cables",
+        "frame.devices",
+        "assets",
+    ),
     only=("inband_switches",),
 )
 def test_router_filters_as_planned(subject: str, plan: Plan, facts: Facts) -> Outcome:

@@ -71,6 +71,9 @@ def test_aggregation_trees_hold_the_switch(subject: str, plan: Plan, facts: Fact
 @check(
     "S058.measured",
     inputs=(
+        "site.scheduler",
+        "site.tiers",
+        "site.storage",
         "frame.devices",
         "frame.cables",
         "site.fabric",

@@ -30,7 +30,9 @@ INPUTS = (
     "frame.cables",
     "frame.outlets",
     "site.scheduler",
+    "site.tiers",
     "site.storage",
+    "site.gpu",
     "site.limits",
     "site.validation",
     "site.versions",
@@ -83,7 +85,7 @@ def lacking(error: story.Incomplete, limit: Limit | None = None) -> Outcome:
     return Outcome(False, None, str(error), limit=limit)
 
 
-@check("S186.measured", inputs=(*INPUTS, "site.gpu", "site.server"))
+@check("S186.measured", inputs=(*INPUTS, "site.server"))
 @as_planned("S186.measured")
 def test_training_loss_reaches_its_target_at_each_scale(
     subject: str, plan: Plan, smoke: Recording, facts: Facts

@@ -19,9 +19,9 @@ from capacity.services.platform import design
 from network.drivers.answers import Flag, Line, Number
 from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
-from validation.facts.kube import path_of
+from validation.facts.kube import NODES, path_of
 from validation.progress import note
-from validation.runners.kubernetes import MERGE, NODES, PODS, Kubernetes
+from validation.runners.kubernetes import MERGE, PODS, Kubernetes
 from validation.runners.pods import node_pod
 
 CHANGED = "changed by bringup validation, and put back at once"

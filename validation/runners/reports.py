@@ -318,6 +318,7 @@ class TrainingRecording(TypedDict):
     """A whole recording (runners/training.py)."""
 
     gpu_nodes: list[Line]
+    scheduler: Line
     schema_version: Whole
     processes_per_node: Whole
     settings: dict[Line, Any]

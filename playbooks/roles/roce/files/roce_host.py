@@ -176,7 +176,10 @@ def addresses(dev: str, family: str = IPV4) -> list[str]:
     """Addresses of an interface with their prefix lengths; of IPv6 without the link-local one, which the kernel gives."""
     scope = ("scope", "global") if family == IPV6 else ()
     shown = told("ip", "-json", family, "address", "show", "dev", dev, *scope)
-    return sorted(f"{one['local']}/{one['prefixlen']}" for part in shown for one in part.get("addr_info", ()))
+    given = [
+        one for part in shown for one in part.get("addr_info", ()) if one
+    ]  # {} stands for one that scope leaves out
+    return sorted(f"{one['local']}/{one['prefixlen']}" for one in given)
 
 
 def set_addresses(dev: str, wanted: Sequence[str], family: str = IPV4) -> None:
