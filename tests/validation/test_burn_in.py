@@ -321,7 +321,7 @@ import burnin, torch
 calls, matmul = [], torch.matmul
 def lost(*tensors, **named):
     calls.append(1)
-    if os.environ["RANK"] == "1" and len(calls) == 5:
+    if os.environ["RANK"] == "1" and len(calls) == 2:
         raise RuntimeError("CUDA error: unspecified launch failure " + 1000 * "x")
     return matmul(*tensors, **named)
 torch.matmul = lost
