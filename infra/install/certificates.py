@@ -1,7 +1,7 @@
 """The site's CA on BMCs as delivered, which present a certificate that nobody has signed.
 
     asked = request(contact, subject)             the BMC's account is the site's; a signing request of a key that the BMC made
-    faults(pem, asked.csr, address, ca, now)      what stands against the certificate that the CA gave; [] for none
+    faults(pem, asked.csr, address, ca, now)      why the certificate from the CA must not be installed; [] if it may be
     install(contact, asked.pin, pem)              from now on the BMC answers under the CA
 
 Nothing can verify a first connection. It is pinned to the certificate that is presented, and so is the second one: who was asked is
@@ -105,7 +105,8 @@ def extensions(address: str) -> str:
 
 
 def faults(pem: bytes, csr: bytes, address: str, ca: bytes, now: datetime) -> list[str]:
-    """What stands against a certificate (PEM, with its intermediates) for this request, as sentences. ca: one or more, PEM.
+    """Why a certificate (PEM, with its intermediates) must not be installed for this request, a sentence each; [] if it may be.
+    ca: certificates of the site's CA, PEM.
 
     ValueError where `csr` or `ca` cannot be read.
     """
