@@ -9,6 +9,8 @@ Jobs have numbers on both. A load that does not end in its budget is a result wi
 """
 
 import re
+import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from capacity.model import Plan
+from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
 from validation.evidence.record import WORKLOAD
 from validation.facts.node_results import Run
@@ -358,3 +361,33 @@ class Engine(Protocol):
 
     def release(self, name: str) -> None:
         """Let them go."""
+
+
+class OneRun:
+    """The jobs of one object, which end with it: all carry `run`, a name of this object alone."""
+
+    def __init__(self, controller: SshHost) -> None:
+        self.controller = controller
+        self.run = f"bringup-{uuid.uuid4().hex[:12]}"
+        self._submitted = False
+        self._closed = threading.Event()
+
+    def nap(self, seconds: float) -> None:
+        """Sleep, but not past the end of the run: BadAnswer then."""
+        self._closed.wait(seconds)
+        self._still_open()
+
+    def _submitting(self) -> None:
+        """Called before each submission. BadAnswer where the run was ended."""
+        self._still_open()
+        self._submitted = True
+
+    def _ending(self) -> bool:
+        """Let whoever waits raise BadAnswer; whether anything was submitted."""
+        self._closed.set()
+        return self._submitted
+
+    def _still_open(self) -> None:
+        if self._closed.is_set():
+            name = self.controller.name
+            raise BadAnswer(name, "wait for jobs", "a run that goes on", "the run was ended", "start it again")

@@ -9,9 +9,7 @@ that runners and evidence know one set of them. Ranks leave their results on the
 
 import contextlib
 import secrets
-import threading
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +27,7 @@ from validation.facts import kube
 from validation.facts.gather import address_of
 from validation.facts.kube import NODES, ApiServer, CallApi
 from validation.progress import note
-from validation.runners.engine import DRAINED_SINCE, Drain, Job, Load, Sight, Standing, failed_items
+from validation.runners.engine import DRAINED_SINCE, Drain, Job, Load, OneRun, Sight, Standing, failed_items
 from validation.runners.jobset import (
     API,
     ATTEMPT,
@@ -180,7 +178,7 @@ class Seen:
         return max(0.0, (last - min(begun)).total_seconds())
 
 
-class Kubernetes(ApiServer):
+class Kubernetes(OneRun, ApiServer):
     """The scheduler of a site with Kubernetes. `addresses`: of its GPU nodes in the provisioning network, in the order of the plan;
     priority: the PriorityClass of loads.
 
@@ -197,12 +195,10 @@ class Kubernetes(ApiServer):
         addresses: Mapping[str, str],
         priority: str,
     ) -> None:
-        super().__init__(call, controller.name)
-        self.controller, self.hosts = controller, hosts
+        OneRun.__init__(self, controller)
+        ApiServer.__init__(self, call, controller.name)
+        self.hosts = hosts
         self.addresses, self.priority = addresses, priority
-        self.run = f"bringup-{uuid.uuid4().hex[:12]}"
-        self._submitted = False
-        self._closed = threading.Event()
 
     # ---- nodes -------------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, KubeNode]:
@@ -333,16 +329,14 @@ class Kubernetes(ApiServer):
         return {name: address for name, address in self.addresses.items() if name in set(nodes)}
 
     def _rendezvous(self, load: Load, number: int) -> str:
-        self._still_open()
-        self._submitted = True
+        self._submitting()
         body = service(number, self.run, [one.port for one in load.launches])
         (made,) = self.ask({"verb": "POST", "path": SERVICES, "body": body, "only": ("spec.clusterIP",)})
         with self.reading("read the address of a Service"):
             return answers.line(made["spec.clusterIP"] + "")
 
     def _create(self, *sets: Mapping[str, Any]) -> None:
-        self._still_open()
-        self._submitted = True
+        self._submitting()
         self.ask(
             *({"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets)
         )
@@ -454,22 +448,10 @@ class Kubernetes(ApiServer):
     def close(self) -> None:
         """Delete every object of this run, and let whoever waits for one raise BadAnswer. A submission that was broken off may have
         left a JobSet whose number nobody read: they are found by their label."""
-        self._closed.set()
-        if not self._submitted:
+        if not self._ending():
             return
         select = f"labelSelector={quote(f'{RUN}={self.run}', safe='')}&propagationPolicy=Background"
         self.ask(*({"verb": "DELETE", "path": f"{path}?{select}", "only": ("status",)} for path in (JOBSETS, SERVICES)))
-
-    def nap(self, seconds: float) -> None:
-        """Sleep, but not past the end of the run: BadAnswer then."""
-        self._closed.wait(seconds)
-        self._still_open()
-
-    def _still_open(self) -> None:
-        if self._closed.is_set():
-            raise BadAnswer(
-                self.controller.name, "wait for loads", "a run that goes on", "the run was ended", "start it again"
-            )
 
 
 def connect(plan: Plan) -> Kubernetes:

@@ -12,9 +12,7 @@ import base64
 import contextlib
 import re
 import shlex
-import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,6 +33,7 @@ from validation.runners.engine import (
     Drain,
     Job,
     Load,
+    OneRun,
     Sight,
     Standing,
     Workload,
@@ -103,7 +102,7 @@ class Refusal:
     said: str
 
 
-class Slurm:
+class Slurm(OneRun):
     """The scheduler of a site. `hosts` reaches every node that may run a batch script.
 
     All jobs carry the comment `run`, a name of this object alone: `close` ends them and everything that waits for them.
@@ -112,10 +111,8 @@ class Slurm:
     title = "Slurm"
 
     def __init__(self, controller: SshHost, hosts: Mapping[str, SshHost]) -> None:
-        self.controller, self.hosts = controller, hosts
-        self.run = f"bringup-{uuid.uuid4().hex[:12]}"
-        self._submitted = False
-        self._closed = threading.Event()
+        super().__init__(controller)
+        self.hosts = hosts
 
     # ---- reading -----------------------------------------------------------------------------------------------
     def nodes(self) -> dict[str, SlurmNode]:
@@ -318,8 +315,7 @@ class Slurm:
 
         Raises BadAnswer with Slurm's reason when refused.
         """
-        self._still_open()
-        self._submitted = True
+        self._submitting()
         out = self.controller.run(self._submission(options, user), stdin=script.encode()).text
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
@@ -330,8 +326,7 @@ class Slurm:
 
         Raises BadAnswer with Slurm's reason when one is refused, and cancels those before it.
         """
-        self._still_open()
-        self._submitted = True
+        self._submitting()
         sbatch = shlex.join(self._submission(options, ""))
         command = (
             'set -u; script=$(mktemp); trap \'rm -f "$script"\' EXIT; cat >"$script"; '
@@ -370,8 +365,7 @@ class Slurm:
 
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
         """Submit what must be refused; a job that was taken all the same is cancelled."""
-        self._still_open()
-        self._submitted = True
+        self._submitting()
         done = self.controller.run(self._submission(options, user), stdin=script.encode(), check=False)
         if done.status == 0:
             job = re.match("[0-9]{1,10}", done.text)
@@ -431,23 +425,11 @@ class Slurm:
         For the end of a run, however it ends. A submission that was broken off may have left a job whose number nobody
         read: the jobs are found by their comment.
         """
-        self._closed.set()
-        if not self._submitted:
+        if not self._ending():
             return
         listed = self.controller.run(["squeue", "--noheader", "--format=%i|%k"], check=False).text
         rows = (line.strip().split("|", 1) for line in listed.splitlines())
         self.cancel(*(int(row[0]) for row in rows if len(row) == 2 and row[1] == self.run and row[0].isdigit()))
-
-    def nap(self, seconds: float) -> None:
-        """Sleep, but not past the end of the run: BadAnswer then."""
-        self._closed.wait(seconds)
-        self._still_open()
-
-    def _still_open(self) -> None:
-        if self._closed.is_set():
-            raise BadAnswer(
-                self.controller.name, "wait for jobs", "a run that goes on", "the run was ended", "start it again"
-            )
 
     def _submission(self, options: Sequence[str], user: str) -> list[str]:
         """sbatch's command line. Another user submits from a folder that is there on all nodes."""
@@ -528,7 +510,7 @@ def script_of(load: Load) -> str:
 
 
 CARRY = """umask 077
-source=$(mktemp /var/tmp/bringup-source-XXXXXX)
+source=$(mktemp --tmpdir=/var/tmp --suffix=.bringup)
 program=/var/tmp/bringup-$SLURM_JOB_ID.py
 trap 'rm -f "$source"; srun --overlap --ntasks="$SLURM_NNODES" --ntasks-per-node=1 rm -f "$program"' EXIT
 base64 -d >"$source" <<'END'
