@@ -384,7 +384,18 @@ def _load(path: Path) -> dict[str, Any]:
         raise AttestError(f"{path}: cannot be read: {error}") from None
     if not isinstance(form, dict):
         raise AttestError(f"{path}: is not a form (a YAML mapping)")
+    if not _bounded(form):
+        raise AttestError(f"{path}: its aliases (*name) repeat a part without end; write each value where it belongs")
     return form
+
+
+def _bounded(form: Any) -> bool:
+    """Whether a form has no more values than its text could hold without aliases: a value takes two bytes at least."""
+    todo, left = [form], strict.MAX_SMALL // 2
+    while todo and left:
+        one, left = todo.pop(), left - 1
+        todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return not todo
 
 
 def _subjects(register: Register, item: Item, plan: PlanView, given: object, faults: list[str]) -> list[str]:
@@ -402,8 +413,12 @@ def _subjects(register: Register, item: Item, plan: PlanView, given: object, fau
 def _attachments(
     form: Mapping[str, Any], form_path: Path, store: Store | None, faults: list[str]
 ) -> tuple[Attachment, ...]:
-    found = []
-    for name in form.get(ATTACHMENTS) or ():
+    found: list[Attachment] = []
+    named = form.get(ATTACHMENTS) or []
+    if not isinstance(named, list):
+        faults.append(f"{ATTACHMENTS} is {named!r}; write a list of file names: [report.pdf]")
+        return ()
+    for name in named:
         try:
             data = read_file(form_path.parent / str(name), strict.MAX_RAW)
         except OSError as error:

@@ -423,7 +423,7 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
             continue
         name, when, digest, frozen = _read(said)
         keys = frozenset(key for key in said.signers if APPROVER_ROLE in trust.pinned.get(key, ()))
-        if not keys:
+        if len(keys) != 1:  # a name is that of one signer
             continue
         half = halves.setdefault(digest, _Half(known[digest][1] if digest in known else None))
         half.frozen = frozen or half.frozen

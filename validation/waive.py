@@ -328,14 +328,13 @@ def counted(
 
 def approvers(waivers: Iterable[Waiver], trust: Trust, *, rehearsal: bool) -> int:
     """How many approvers signed waivers, up to two: people with a key and a name (``owner``) of their own. In a rehearsal every
-    signer is one.
+    signer is one. A waiver that two of them signed has the name of neither.
     """
-    signed = {
-        (key, same_person(waiver.owner))
-        for waiver in waivers
-        for key in waiver.signers
-        if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False)
-    }
+    signed = set()
+    for waiver in waivers:
+        keys = [key for key in waiver.signers if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False)]
+        if len(keys) == 1:
+            signed.add((keys[0], same_person(waiver.owner)))
     return min(2, len({key for key, _ in signed}), len({name for _, name in signed}))
 
 

@@ -204,6 +204,7 @@ def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_pat
             {"attachments": ["gone.pdf"]},
             "attachment gone.pdf cannot be read: No such file or directory",
         ),
+        ("S091.attested", {"attachments": 5}, "attachments is 5; write a list of file names"),
     ],
 )
 def test_an_incomplete_form_is_refused_with_all_that_is_wrong(
@@ -248,7 +249,11 @@ def test_only_attested_items_can_be_attested(
         records_of(register, real_site, plan, path, NOW)
 
 
-@pytest.mark.parametrize("text", ["- a list", "a: [unclosed", ""])
+BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n + 1}: &a{n + 1} [{', '.join(9 * [f'*a{n}'])}]" for n in range(12))])
+"""About 280 thousand million values in half a kilobyte."""
+
+
+@pytest.mark.parametrize("text", ["- a list", "a: [unclosed", "", "a: &a [*a]", BOMB])
 def test_what_is_no_form_is_refused(
     register: Register, real_site: Site, plan: SmallPlan, tmp_path: Path, text: str
 ) -> None:

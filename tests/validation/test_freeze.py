@@ -111,6 +111,16 @@ def test_two_keys_of_one_name_are_one_person(real_site: Site, contents: Contents
     assert read(real_site, contents, *halves(FROZEN, *ids, names=("Jane", " JANE"))).current is None
 
 
+def test_a_statement_that_two_approvers_signed_has_the_name_of_neither(
+    real_site: Site, contents: Contents, ids: list[str]
+) -> None:
+    """Whoever gets the other's signature on one statement would need no word of theirs."""
+    first, second = halves(FROZEN, *ids)
+    both = dataclasses.replace(first, signers=frozenset(ids))
+    assert read(real_site, contents, both, dataclasses.replace(second, signers=frozenset({ids[0]}))).current is None
+    assert read(real_site, contents, both).half is None
+
+
 def test_a_key_that_is_no_approvers_does_not_freeze(
     real_site: Site, contents: Contents, ids: list[str], people: dict[str, CryptoSigner]
 ) -> None:
