@@ -110,6 +110,7 @@ def mended_as_foretold(standing: Standing, strategy: Mapping[str, str]) -> None:
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
         standing.shell(host, f"{how} {path}")
+    bricks = standing.shell("sto01", "pgrep -x glusterfsd")
     foretold = play(standing.site.path, standing.var, "--check", "--diff", options=mitogen())
     assert foretold.summary["check_mode"] is True
     mended = play(standing.site.path, standing.var, options=strategy)
@@ -121,6 +122,7 @@ def mended_as_foretold(standing: Standing, strategy: Mapping[str, str]) -> None:
     paths = {(change["host"], path) for change in mended.summary["changes"] for path in change["paths"]}
     assert paths == {(host, path) for host, role, _, path, _ in DRIFT if role not in CENSORED}
     assert standing.shell("gpu001", "munge -n | unmunge | grep -c Success").strip() == "1"
+    assert standing.shell("sto01", "pgrep -x glusterfsd") == bricks, "bricks serve on while glusterd restarts"
 
 
 def test_second_run_changes_nothing(standing: Standing):
