@@ -2,9 +2,10 @@
 # Init of the initramfs that writes an image: fetch the plan of this MAC, find the planned drives by serial number, refuse what is
 # not planned, write, read back, seed, reboot. Every state is told to the boot server and on the console, as `bringup: STATE TEXT`.
 #
-# Kernel arguments: bringup.plan=URL of the plan, bringup.mac=MAC of the boot port. The plan is a list of assignments
+# Kernel arguments: bringup.plan=URL of the plan, bringup.mac=MAC of the boot port; or bringup.medium=ID of the CD that holds plans,
+# seeds and image (infra/boot/iso.py), where the network is not used. The plan is a list of assignments
 # (capacity/services/boot/scripts.py): DEVICE ROLE VERSION SERIALS CONSENTS IMAGES LAYOUT SEED REPORT, and FILE SHA256 SIZE of
-# each part of the image: ROOT ESP BIOS MBR.
+# each part of the image: ROOT ESP BIOS MBR. IMAGES, LAYOUT and SEED are URLs, or paths on the CD.
 #
 # A drive is written only if it is empty, if a consent names its serial number and its content, or if the mark on it says that this
 # server was being written when the power went. The mark lies at 32 KiB, between the partition table and the first partition.
@@ -13,6 +14,7 @@ export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 MARK_BLOCK=64       # of 512 bytes
 HEAD_MIB=2          # what a drive's content is known by: its first 2 MiB and its last one
 FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of the state `image`
+TRIES=20            # for ports and CDs to appear, a second each
 
 say() { echo "bringup: $*" >/dev/console; }
 
@@ -72,35 +74,78 @@ hash_of() {     # FILE SIZE [SKIP]: SHA-256 of SIZE bytes of a device, from SKIP
     } | sha256sum | cut -c 1-64
 }
 
+open() {        # PATH or URL to standard output, within SECONDS
+    case $1 in
+        /*) cat "$1" ;;
+        *) timeout "$2" wget -q -O - "$1" ;;
+    esac
+}
+
 fetch() {       # FILE of the image to standard output, decompressed
     case $1 in
-        *.zst) timeout "$FETCH_LIMIT_S" wget -q -O - "$IMAGES/$1" | zstd -dcq ;;
-        *) timeout "$FETCH_LIMIT_S" wget -q -O - "$IMAGES/$1" ;;
+        *.zst) open "$IMAGES/$1" "$FETCH_LIMIT_S" | zstd -dcq ;;
+        *) open "$IMAGES/$1" "$FETCH_LIMIT_S" ;;
     esac
+}
+
+port_of() {     # name of the port with this MAC
+    for address in /sys/class/net/*/address; do
+        [ "$(cat "$address")" = "$1" ] && { basename "$(dirname "$address")"; return; }
+    done
+    return 1
+}
+
+mount_medium() {    # the CD with this ID, on /medium
+    for block in /sys/block/sr*; do
+        mount -t iso9660 -o ro "/dev/${block##*/}" /medium 2>/dev/null || continue
+        [ "$(cat /medium/bringup-id 2>/dev/null)" = "$1" ] && return 0
+        umount /medium
+    done
+    return 1
+}
+
+plan_on_medium() {  # path of the plan of the first port that has one
+    for address in /sys/class/net/*/address; do
+        plan=/medium/plan/$(tr : - <"$address").env
+        [ -r "$plan" ] && { echo "$plan"; return; }
+    done
+    return 1
 }
 
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev 2>/dev/null
-mkdir -p /tmp /mnt
+mkdir -p /tmp /mnt /medium
 # shellcheck disable=SC2046  # a list of words is meant
 for module in $(cat /etc/modules.list); do modprobe -q "$module"; done
 mdev -s 2>/dev/null
 
+MEDIUM=$(argument bringup.medium)
 MAC=$(argument bringup.mac)
-PORT=
 tries=0
-while [ -z "$PORT" ] && [ $tries -lt 20 ]; do
-    for address in /sys/class/net/*/address; do
-        [ "$(cat "$address")" = "$MAC" ] && PORT=$(basename "$(dirname "$address")")
+if [ -n "$MEDIUM" ]; then
+    until mount_medium "$MEDIUM"; do
+        tries=$((tries + 1))
+        [ $tries -lt $TRIES ] || stop no-medium "no CD has the ID $MEDIUM"
+        sleep 1
+        mdev -s 2>/dev/null
     done
-    tries=$((tries + 1))
-    [ -n "$PORT" ] || sleep 1
-done
-[ -n "$PORT" ] || stop no-port "no network port has the MAC $MAC"
-ip link set "$PORT" up
-udhcpc -i "$PORT" -s /etc/udhcpc.script -t 10 -T 3 -n -q >/dev/null || stop no-lease "$PORT gets no address"
-timeout 30 wget -q -O /tmp/plan "$(argument bringup.plan)" || stop no-plan "$(argument bringup.plan) cannot be fetched"
+    until PLAN=$(plan_on_medium); do
+        tries=$((tries + 1))
+        [ $tries -lt $TRIES ] || stop no-plan "the CD has no plan for a port of this server: $(cat /sys/class/net/*/address | tr '\n' ' ')"
+        sleep 1
+    done
+else
+    until PORT=$(port_of "$MAC"); do
+        tries=$((tries + 1))
+        [ $tries -lt $TRIES ] || stop no-port "no network port has the MAC $MAC"
+        sleep 1
+    done
+    ip link set "$PORT" up
+    udhcpc -i "$PORT" -s /etc/udhcpc.script -t 10 -T 3 -n -q >/dev/null || stop no-lease "$PORT gets no address"
+    PLAN=$(argument bringup.plan)
+fi
+open "$PLAN" 30 >/tmp/plan || stop no-plan "$PLAN cannot be fetched"
 # shellcheck disable=SC1091  # it exists only on the server
 . /tmp/plan
 report started "image $ROLE $VERSION"
@@ -138,7 +183,7 @@ if [ -z "$FREE" ]; then
 fi
 
 report writing "image $ROLE $VERSION to$FOUND"
-timeout 30 wget -q -O /tmp/layout "$LAYOUT" || stop no-plan "$LAYOUT cannot be fetched"
+open "$LAYOUT" 30 >/tmp/layout || stop no-plan "$LAYOUT cannot be fetched"
 NONCE=$(cat /proc/sys/kernel/random/uuid)
 mdadm --stop --scan >/dev/null 2>&1
 ROOTS=
@@ -189,7 +234,7 @@ resize2fs "$ROOT" >/dev/null 2>&1 || stop disk-failed "the root file system cann
 mount -t ext4 "$ROOT" /mnt || stop disk-failed "the root file system cannot be mounted"
 mkdir -p /mnt/var/lib/cloud/seed/nocloud
 for file in meta-data user-data network-config; do
-    timeout 30 wget -q -O "/mnt/var/lib/cloud/seed/nocloud/$file" "$SEED/$file" || stop no-seed "$SEED/$file cannot be fetched"
+    open "$SEED/$file" 30 >"/mnt/var/lib/cloud/seed/nocloud/$file" || stop no-seed "$SEED/$file cannot be fetched"
 done
 echo "$ROLE $VERSION $ROOT_SHA256" >/mnt/etc/bringup-image
 umount /mnt

@@ -8,6 +8,7 @@ Out, in the folder of the role:
     root.img.zst         ext4
     esp.img.zst          FAT32 with shim, GRUB and a configuration that finds the root by its UUID
     core.img, boot.img   GRUB for BIOS
+    cd.img               GRUB for BIOS on a CD (infra/boot/iso.py)
     vmlinuz, deploy.initrd      kernel, and the initramfs that writes the image (deploy.sh)
 
 The same packages give the same hash: files are no newer than EPOCH, UUIDs follow from the role. Programs and modules come from
@@ -115,11 +116,15 @@ GRUB_EFI = """search --no-floppy --fs-uuid --set=root {root}
 set prefix=($root)/boot/grub
 configfile ($root)/boot/grub/grub.cfg
 """
-BIOS_MODULES = (
-    *("biosdisk", "part_gpt", "ext2", "mdraid1x", "diskfilter", "search", "search_fs_uuid", "linux"),
-    *("normal", "configfile", "echo", "test", "minicmd"),
-)
+GRUB_CD = """search.file {config} root
+set prefix=($root){folder}
+"""
+READING = ("biosdisk", "search", "linux", "normal", "configfile", "echo", "test", "minicmd")
+BIOS_MODULES = (*READING, "part_gpt", "ext2", "mdraid1x", "diskfilter", "search_fs_uuid")
 """Modules of GRUB's core image: what reads a kernel from a mirror or a single drive."""
+CD_MODULES = (*READING, "iso9660", "search_fs_file")
+CD_CONFIG = "/boot/grub/grub.cfg"
+"""Where a CD has GRUB's configuration."""
 
 
 class ImageBuildError(Exception):
@@ -277,6 +282,7 @@ def _build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress)
         core, boot = bios_grub(of, tree)
         (out / "core.img").write_bytes(core)
         (out / "boot.img").write_bytes(boot)
+        (out / "cd.img").write_bytes(cd_grub(tree))
         shutil.copyfile(kernel, out / "vmlinuz")
         (out / "deploy.initrd").write_bytes(deploy_initramfs(of, tree, release))
         described = describe(of, out, packages)
@@ -324,6 +330,7 @@ def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, An
         "esp": "esp.img",
         "bios": "core.img",
         "mbr": "boot.img",
+        "cd": "cd.img",
         "kernel": "vmlinuz",
         "initrd": "deploy.initrd",
     }
@@ -437,8 +444,6 @@ def root_file_system(of: System, tree: Path, image: Path) -> None:
 
 def esp(of: System, tree: Path, image: Path) -> None:
     """An EFI system partition: shim and signed GRUB at the path that firmware looks for by itself."""
-    number = hashlib.sha256(of.root_uuid.encode()).hexdigest()[:8]
-    run(["mkfs.vfat", "-F", "32", "-s", "1", "-i", number, "--invariant", "-C", image, str(ESP_FS_MIB * 1024)])
     vendor = "ubuntu" if (tree / "etc/lsb-release").exists() else "debian"
     early = image.with_suffix(".cfg")
     early.write_text(GRUB_EFI.format(root=of.root_uuid))
@@ -448,14 +453,21 @@ def esp(of: System, tree: Path, image: Path) -> None:
         f"EFI/{vendor}/grub.cfg": early,
         "EFI/BOOT/grub.cfg": early,
     }
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "MTOOLS_SKIP_CHECK": "1"}
+    if lacking := [str(source) for source in placed.values() if not source.exists()]:
+        raise ImageBuildError(f"{', '.join(lacking)} not installed: look at the packages of images.yaml")
+    number = hashlib.sha256(of.root_uuid.encode()).hexdigest()[:8]
+    fat(image, 32, ESP_FS_MIB, number, placed)
+    early.unlink()
+
+
+def fat(image: Path, bits: int, size_mib: int, number: str, placed: Mapping[str, Path]) -> None:
+    """A FAT file system of so many bits with files by their path, all of them below EFI. `number`: eight hex digits."""
+    run(["mkfs.vfat", "-F", str(bits), "-s", "1", "-i", number, "--invariant", "-C", image, str(size_mib * 1024)])
+    environment = {**os.environ, "MTOOLS_SKIP_CHECK": "1"}
     for made in dict.fromkeys(("EFI", *(str(Path(path).parent) for path in placed))):
         run(["mmd", "-i", image, f"::{made}"], env=environment)
     for path, source in placed.items():
-        if not source.exists():
-            raise ImageBuildError(f"{source} was not installed: look at the packages of images.yaml")
         run(["mcopy", "-i", image, source, f"::{path}"], env=environment)
-    early.unlink()
 
 
 def bios_grub(of: System, tree: Path) -> tuple[bytes, bytes]:
@@ -467,6 +479,14 @@ def bios_grub(of: System, tree: Path) -> tuple[bytes, bytes]:
     if len(core) > BIOS_MIB * MIB:
         raise ImageBuildError(f"GRUB's core image has {len(core)} bytes, more than its partition of {BIOS_MIB} MiB")
     return core, placed_boot((tree / "usr/lib/grub/i386-pc/boot.img").read_bytes(), FIRST_LBA)
+
+
+def cd_grub(tree: Path) -> bytes:
+    """GRUB for BIOS as El Torito starts it from a CD; it finds the CD by CD_CONFIG."""
+    (tree / "tmp/early.cfg").write_text(GRUB_CD.format(config=CD_CONFIG, folder=str(Path(CD_CONFIG).parent)))
+    argv = ["grub-mkimage", "-O", "i386-pc-eltorito", "-p", "/boot/grub", "-c", "/tmp/early.cfg", "-o", "/tmp/cd.img"]
+    run(["chroot", tree, *argv, *CD_MODULES])
+    return (tree / "tmp/cd.img").read_bytes()
 
 
 def placed_boot(boot: bytes, core_lba: int) -> bytes:

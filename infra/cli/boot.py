@@ -1,4 +1,4 @@
-"""boot: what a boot server needs to install the site's servers over the network, and who gets nothing."""
+"""boot: what a boot server needs to install the site's servers over the network, and who gets nothing; starts from a CD."""
 
 import argparse
 import sys
@@ -21,6 +21,7 @@ from inventory.paths import var_dir, write_file
 if TYPE_CHECKING:
     from inventory.site import Site
 
+NO_LOGIN = "No login: the public key beside credentials.ssh.key does not exist (KEY.pub), so seeds hold none"
 CONSOLE_BYTES = 16 << 20
 """Most of a console's text that is read."""
 
@@ -65,6 +66,21 @@ def add(verbs: Any) -> None:
         metavar="FILE",
         type=Path,
         help="text of its console, as the BMC's serial over LAN shows it (- for input)",
+    )
+    media = add_verb(
+        parts,
+        "media",
+        run_media,
+        "start a server that is off once from a CD that its BMC mounts, so that it is written (bringup image build ROLE --iso)",
+    )
+    add_site(media)
+    media.add_argument("server", metavar="SERVER", help="name of the server")
+    act = media.add_mutually_exclusive_group(required=True)
+    act.add_argument(
+        "url", metavar="URL", nargs="?", help="where the BMC fetches it: http://HOST:PORT/ROLE.iso, or https"
+    )
+    act.add_argument(
+        "--eject", action="store_true", help="take the CD out instead, and leave power and boot order as they are"
     )
     times = add_verb(
         parts,
@@ -134,6 +150,34 @@ def run_enrol(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     many = "key" if len(keys) == 1 else "keys"
     print(f"{arguments.server}: {len(keys)} host {many} enrolled for {address}, {', '.join(fingerprints)}")
+    return OK
+
+
+def run_media(arguments: argparse.Namespace) -> int:
+    from infra.install import media
+    from inventory.delivered import power_acts
+    from inventory.delivered.assets import load_assets
+    from validation.facts.gather import bmc_factory
+
+    plan = planned(arguments.site)
+    name = arguments.server
+    if name not in set(plan.devices.loc[plan.devices["kind"] == "server", "name"]):
+        raise UsageError(f"no server {name} in the plan of {arguments.site}")
+    bmc = bmc_factory(plan, load_assets(plan.site))(name)
+    bmc.budget_s = max(bmc.budget_s, media.INSERT_S)
+    bmc.acted = power_acts.recorder(power_acts.folder_of(var_dir(plan.site.name)), name, bmc.serial)
+    with bmc:
+        if arguments.eject:
+            print(f"{name}: {'the CD is out' if bmc.eject_media() else 'no CD is in'}")
+            return OK
+        try:
+            media.start(name, bmc, arguments.url)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    print(
+        f"{name}: started from {arguments.url}. Its console shows the writing and, at its first boot, its host key: "
+        f"bringup boot enrol {arguments.site} {name} FILE, then bringup boot media {arguments.site} {name} --eject"
+    )
     return OK
 
 
@@ -211,7 +255,7 @@ def run_render(arguments: argparse.Namespace) -> int:
         f"{served} of {len(found.hosts) + len(found.nothing)} servers boot from {boot.boot_server(plan)}: {folder}"
     ]
     if not key:
-        lines.append("No login: the public key beside credentials.ssh.key does not exist (KEY.pub), so seeds hold none")
+        lines.append(NO_LOGIN)
     if first := sum(
         name.startswith(f"{boot.HTTP}/ztp/") and name.endswith(("/config_db.json", "/startup.yaml", "/startup-config"))
         for name in made

@@ -1,11 +1,14 @@
-"""image: build the root image of a role for network boot, with its hash, its packages and a signature."""
+"""image: build the root image of a role for network boot, with its hash, its packages and a signature; a CD that writes it."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from infra.cli.common import OK, UsageError, add_out, add_site_option, add_verb, progress_lines
+from infra.cli.common import OK, UsageError, add_out, add_site_option, add_verb, planned, progress_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from securesystemslib.signer import CryptoSigner
 
     from inventory.site import Site
@@ -34,6 +37,19 @@ def add(verbs: Any) -> None:
         help="line of sources.list instead of the distribution's archive, as 'deb URL bookworm main'; may be repeated. A snapshot "
         "of the archive makes builds of another day the same",
     )
+    build.add_argument(
+        "--iso",
+        action="store_true",
+        help="also make ROLE.iso, a CD that writes the image on the role's delivered servers without a network (bringup boot "
+        "media); an image of the same recipe is not built again",
+    )
+    build.add_argument(
+        "--overwrite",
+        action="append",
+        default=[],
+        metavar="SERVER:SERIAL:SHA256",
+        help="with --iso: consent to overwrite this drive while it has this content, as for bringup boot render; may be repeated",
+    )
     add_out(build)
 
 
@@ -44,6 +60,8 @@ def run_build(arguments: argparse.Namespace) -> int:
     from inventory.site import load_site
 
     site = load_site(arguments.site)
+    if arguments.overwrite and not arguments.iso:
+        raise UsageError("--overwrite belongs to --iso; for network boot: bringup boot render --overwrite")
     if site.scheduler.not_built:
         raise UsageError(f"{site.scheduler.not_built}: an image would have Slurm's packages")
     more = image.configured(site, arguments.role)
@@ -58,11 +76,39 @@ def run_build(arguments: argparse.Namespace) -> int:
     signer = site_signer(site)
     folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role
     say = progress_lines()
+    if arguments.iso and image.is_current(of, folder):
+        say(f"{folder}: an image of the same recipe")
+        return run_iso(arguments, folder, say)
     described = image.build(of, folder, signer, say)
     root = described["parts"]["root"]
     say(f"{folder}: image {described['version']}, {described['packages']} packages, {root['size'] // 2**20} MiB")
     say(f"root file system: SHA-256 {root['sha256']}")
     say(f"signed by {signer.public_key.keyid}" if signer else "not signed: credentials.evidence.key does not exist")
+    return run_iso(arguments, folder, say) if arguments.iso else OK
+
+
+def run_iso(arguments: argparse.Namespace, folder: "Path", say: "Callable[[str], None]") -> int:
+    """Make the CD of the image in the folder."""
+    from capacity.services import boot
+    from capacity.services.boot import consents
+    from infra.boot import iso
+    from infra.cli.boot import NO_LOGIN, key_of_nodes
+    from inventory.delivered.assets import load_assets
+
+    plan = planned(arguments.site)
+    try:
+        found = boot.intents(plan, load_assets(plan.site))
+        made = boot.parse_image((folder / "image.json").read_text(encoding="utf-8"), str(folder / "image.json"))
+        key = key_of_nodes(plan.site)
+        files = boot.medium(plan, found, made, key, consents.parse(arguments.overwrite, found))
+    except (boot.BootError, boot.ImageError, consents.ConsentError) as error:
+        raise UsageError(str(error)) from None
+    name = f"{arguments.role}.iso"
+    digest = iso.write(folder, made, files, name)
+    servers = sum(path.endswith(".env") for path in files)
+    say(f"{folder / name}: image {made.version} for {servers} servers, SHA-256 {digest}")
+    if not key:
+        say(NO_LOGIN)
     return OK
 
 

@@ -7,7 +7,8 @@ one system, chassis and manager that this BMC knows. Everything that a BMC remem
 Ours beside the emulator: Basic and session login against AccountService, also with a password that must be changed first, boot
 override Once, BIOS settings that wait for a boot, PowerRestorePolicy, BootProgress, LocationIndicatorActive, Chassis Power with
 supplies and redundancy, ThermalSubsystem, FirmwareInventory, updates by MultipartHttpPush with tasks, Manager.Reset, LogServices,
-NetworkProtocol with NTP, EventService with subscriptions of log servers (kept, nothing is sent), manager NIC.
+NetworkProtocol with NTP, EventService with subscriptions of log servers (kept, nothing is sent), manager NIC. Virtual media are the
+emulator's, for servers that can start from them (infra/metal).
 """
 
 import base64
@@ -41,6 +42,8 @@ POWERD_BUDGET_S = 15.0
 HANG_POLL_S = 0.5
 HANG_LIMIT_S = 3600.0
 BOOT_TARGETS = ("None", "Pxe", "Hdd")
+CD_TARGET = "Cd"
+"""A boot target, and the id of the virtual drive, of servers that have one."""
 BOOT_MODES = ("Once", "Continuous", "Disabled")
 MAX_IMAGE_BYTES = 1 << 20
 BMC_RESETS = ("GracefulRestart", "ForceRestart")
@@ -48,6 +51,7 @@ OPEN_ENDPOINTS = ("root_resource", "session_service")
 
 app = main.app
 app.config["SUSHY_EMULATOR_STATE_DIR"] = str(LabPaths(LAB).root / "bmc")  # its default is one place for all labs
+app.config["SUSHY_EMULATOR_VMEDIA_DEVICES"] = {"Cd": {"Name": "Virtual CD", "MediaTypes": ["CD", "DVD"]}}
 sessions: dict[str, tuple[str, str, str]] = {}  # token -> (session id, BMC address, user)
 
 Json = dict[str, Any]
@@ -148,6 +152,11 @@ class Driver(AbstractSystemsDriver):
         self.node(identity)
         update("boot", {"target": source})
 
+    def set_boot_image(self, identity: str, device: str, boot_image: str | None = None, **_: Any) -> None:
+        if "cd" not in self.node(identity) or device != CD_TARGET:
+            raise error.NotFound(f"this server has no drive {device}")
+        update("cd", boot_image or "")
+
     def get_boot_mode(self, identity: str) -> Any:
         return self.node(identity)["boot"]["mode"]
 
@@ -222,8 +231,8 @@ def system_patch(identity: str) -> tuple[str, int]:
         )
         if name in boot
     }
-    if change.get("enabled", "Once") not in BOOT_MODES or change.get("target", "Pxe") not in BOOT_TARGETS:
-        raise error.BadRequest(f"boot override {boot} is not among {BOOT_TARGETS} and {BOOT_MODES}")
+    if change.get("enabled", "Once") not in BOOT_MODES or change.get("target", "Pxe") not in boot_targets(server):
+        raise error.BadRequest(f"boot override {boot} is not among {boot_targets(server)} and {BOOT_MODES}")
     if "target" in change and "enabled" not in change:
         change["enabled"] = "Once"
     policy = wanted.get("PowerRestorePolicy")
@@ -247,6 +256,10 @@ emulated_system = app.view_functions["system_resource"]
 app.view_functions["system_resource"] = lambda identity: (
     system_patch(identity) if flask.request.method == "PATCH" else emulated_system(identity)
 )
+
+
+def boot_targets(server: Json) -> tuple[str, ...]:
+    return (*BOOT_TARGETS, CD_TARGET) if "cd" in server else BOOT_TARGETS
 
 
 def maker(server: Json) -> str:
@@ -288,11 +301,11 @@ def complete_system(data: Json, server: Json) -> None:
     data["Boot"].update(
         {
             "BootSourceOverrideEnabled": server["boot"]["enabled"],
-            "BootSourceOverrideTarget@Redfish.AllowableValues": list(BOOT_TARGETS),
+            "BootSourceOverrideTarget@Redfish.AllowableValues": list(boot_targets(server)),
         }
     )
     data["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = list(RESETS)
-    for absent in ("SecureBoot", "Storage", "VirtualMedia", "Memory"):
+    for absent in ("SecureBoot", "Storage", "Memory", *(() if "cd" in server else ("VirtualMedia",))):
         data.pop(absent, None)
 
 

@@ -35,6 +35,8 @@ ANSWER_S = 90.0
 """For the emulator to answer: it imports in 3 s on an idle machine."""
 THREADS = 8
 """Of the emulator, for two BMCs: one that hangs holds one for each of its clients."""
+STARTS: Mapping[str, From] = {"Pxe": "network", "Cd": "cd"}
+"""By BootSourceOverrideTarget; others start the drives."""
 AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": "", "update_hangs": False}
 """What a BMC does not remember: updates under way, and faults of the demo."""
 
@@ -58,7 +60,7 @@ class Load:
         self.spec, self.power = spec, power
         self.lock = threading.RLock()
         self.boots, self.booted_from = 0, "None"
-        self.bmc = bmc_as_delivered(spec, factory_user, factory_password, must_change)
+        self.bmc = {**bmc_as_delivered(spec, factory_user, factory_password, must_change), "cd": ""}
         self.memory = memory
         if memory is not None and memory.exists():
             self.bmc.update(json.loads(memory.read_text()), **AT_A_START)
@@ -123,7 +125,10 @@ class Load:
 
     def _start(self) -> None:
         boot = self.bmc["boot"]
-        start: From = "network" if boot["enabled"] != "Disabled" and boot["target"] == "Pxe" else "disk"
+        self.power.cd = Path(self.bmc["cd"]) if self.bmc["cd"] else None
+        start = STARTS.get(boot["target"], "disk") if boot["enabled"] != "Disabled" else "disk"
+        if start == "cd" and self.power.cd is None:  # firmware goes on with its next boot device
+            start = "disk"
         if boot["enabled"] == "Once":
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
@@ -205,6 +210,7 @@ class Bmcs:
         (self.paths.root / "bmc").mkdir(exist_ok=True)
         argv = bmc_process.command(self.paths, addresses, THREADS)
         env = {"BRINGUP_LAB": self.paths.name, "BRINGUP_LAB_HOME": str(lab_home()), "PYTHONPATH": str(repo_root())}
+        env["TMPDIR"] = str(self.paths.root / "bmc")  # where the emulator puts a CD that is inserted
         self.segment.start(argv, self.segment.state / "bmc.log", {**os.environ, **env})
         self._wait(addresses)
         return self

@@ -46,7 +46,7 @@ from capacity.services.boot import collected, consents, record
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import SAFE_STOPS, Life, Report
 from capacity.services.boot.starting import Target
-from infra.boot import collect
+from infra.boot import collect, iso
 from infra.boot import image as images
 from infra.boot.enrol import EnrolError
 from infra.firmware.apply import Outcome
@@ -62,6 +62,7 @@ from infra.metal import faults as wire
 from infra.metal import firmware
 from infra.metal.accepted import configured, states
 from infra.metal.bmcs import Bmcs, Load
+from infra.metal.cd import Cd, by_cd
 from infra.metal.claim import Claim
 from infra.metal.controller import Controller, light_spec
 from infra.metal.gpus import UNPACK, Simulated, packed
@@ -489,6 +490,9 @@ def stages(
     if not short and not proofs.has("faults"):
         faults(demo, bringing, found, image, segment)
         proofs.tried("faults")
+    if not short and not proofs.has("cd"):
+        written_from_cd(demo, bringing, found, image, names[-1])
+        proofs.tried("cd")
     due = {
         name: [serial for serial in serials(bringing, name) if serial not in alone(bringing, proofs, name)]
         for name in names
@@ -601,6 +605,17 @@ def refused(demo: Demo, segment: Segment, name: str, checks: Sequence[str], said
         raise DemoError(f"{name}: {len(checks)} checks were to fail, seen: {last}. Next: read {log}")
     if unsaid := [text for text in said if text not in words]:
         raise DemoError(f"{name}: the checks fail without a word of {'; '.join(unsaid)}. Next: read {log}")
+
+
+def written_from_cd(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, name: str) -> None:
+    """A machine is written once more, from a CD that its BMC shows; consent to what its drives hold is on the CD."""
+    shut_down(bringing, name)
+    given = [f"{name}:{serial}:{held}" for serial, held in contents(bringing, [name]).items()]
+    key = (demo.paths.secrets / "ssh_ed25519.pub").read_text()
+    folder, file = demo.out / "images" / ROLE, f"{ROLE}.iso"
+    iso.write(folder, image, boot.medium(demo.plan, found, image, key, consents.parse(given, found)), file)
+    if why := by_cd(bringing, name, Cd(folder / file, str(boot.boot_server(demo.plan))), demo.say):
+        raise DemoError(f"{name}: {why}")
 
 
 def faults(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, segment: Segment) -> None:

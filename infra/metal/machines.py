@@ -3,6 +3,7 @@
     machine = Machine("gpu001", "52:54:00:78:00:01", "tap1", uefi=False, drives=(Drive("SIM-DR-1001A", path), …), folder=folder)
     command(machine, "network")       the command line
     Power(machine).on("network")      starts it; it ends when the guest reboots or switches off
+    Power(machine).on("cd")           starts it from Power.cd, an ISO
 
 A reboot ends the machine, as a BMC's boot override `Once` does: what it starts from next is said anew.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-From = Literal["network", "disk"]
+From = Literal["network", "disk", "cd"]
 MEMORY_MIB = 1152
 """The kernel keeps some of it: Slurm plans with 95 % of the catalogue's 1,024 MiB."""
 CPUS = 2
@@ -102,8 +103,12 @@ def _board(machine: Machine) -> list[str]:
     return argv
 
 
-def command(machine: Machine, start: From) -> list[str]:
-    """The command line of QEMU. The port comes first or last in the boot order, the drives in theirs."""
+def command(machine: Machine, start: From, cd: Path | None = None) -> list[str]:
+    """The command line of QEMU. The port comes first or last in the boot order, the drives in theirs; a CD comes before or after
+    all of them. It is a SCSI drive: the kernel for virtual machines has no USB. ValueError for a start from a CD that is not there.
+    """
+    if start == "cd" and cd is None:
+        raise ValueError(f"{machine.name}: no CD is inserted")
     argv = ["qemu-system-x86_64", "-name", machine.name, "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"]
     argv += ["-machine", "q35", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
     argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
@@ -116,18 +121,27 @@ def command(machine: Machine, start: From) -> list[str]:
     if machine.uefi:
         argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF_CODE}"]
         argv += ["-drive", f"if=pflash,format=raw,file={machine.folder / machine.name}.vars"]
-    first = 0 if start == "network" else len(machine.drives) + 1
+    first = 1 if start == "network" else len(machine.drives) + 2
     argv += ["-netdev", f"tap,id=port,ifname={machine.tap},script=no,downscript=no"]
     argv += ["-device", f"virtio-net-pci,netdev=port,mac={machine.mac},bootindex={first}"]
     for number, (mac, tap) in enumerate(machine.inband, start=1):
         argv += ["-netdev", f"tap,id=inband{number},ifname={tap},script=no,downscript=no"]
         argv += ["-device", f"virtio-net-pci,netdev=inband{number},mac={mac},romfile="]
     options = "format=raw,cache=unsafe,discard=unmap" + ("" if machine.kept else ",snapshot=on")
+    if cd is not None:
+        place = 0 if start == "cd" else len(machine.drives) + 3
+        argv += [
+            "-drive",
+            f"if=none,id=cd,file={cd},format=raw,media=cdrom,readonly=on",
+            "-device",
+            "virtio-scsi-pci,id=scsi",
+        ]
+        argv += ["-device", f"scsi-cd,drive=cd,bus=scsi.0,bootindex={place}"]
     for number, drive in enumerate(machine.drives, start=1):
         argv += ["-drive", f"if=none,id=drive{number},file={drive.file},{options}"]
         slot = f"pcie-root-port,id=bay{number},bus=pcie.0,addr={ROOT_PORTS_AT + number:#x},chassis={number}"
         argv += ["-device", slot]
-        options_of = f"serial={drive.serial},smart_critical_warning={drive.warning},bootindex={number}"
+        options_of = f"serial={drive.serial},smart_critical_warning={drive.warning},bootindex={number + 1}"
         bus = f"bay{number}" if drive.linked else WITHOUT_LINK
         argv += ["-device", f"nvme,drive=drive{number},bus={bus},{options_of}"]
     return argv + _board(machine)
@@ -138,6 +152,8 @@ class Power:
 
     def __init__(self, machine: Machine, namespace: str) -> None:
         self.machine, self.namespace = machine, namespace
+        self.cd: Path | None = None
+        """What is in its CD drive from the next start on."""
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -157,7 +173,7 @@ class Power:
         machine.console(start).unlink(missing_ok=True)
         with (machine.folder / f"{machine.name}.qemu").open("ab") as log:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", self.namespace, *command(machine, start)],
+                ["ip", "netns", "exec", self.namespace, *command(machine, start, self.cd)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -209,6 +209,10 @@ class Bringing:
         self._know(access, keys)
         return True
 
+    def forget(self, name: str) -> None:
+        """The host key of a node is to be read from its console again: it is about to be written by other means."""
+        self._know(self.servers[name].access, ())
+
     def _know(self, access: Access, keys: Iterable[str]) -> None:
         """These are the host keys of a node, and no others."""
         enrol(access.known_hosts, access.address, keys)

@@ -36,6 +36,7 @@ TOOLS = {
     "mmdebstrap": "mmdebstrap",
     "mkfs.vfat": "dosfstools",
     "mcopy": "mtools",
+    "xorriso": "xorriso",
     "zstd": "zstd",
     "ip": "iproute2",
     "ssh": "openssh-client",

@@ -1,13 +1,16 @@
 """The verb boot: what it writes for a site whose boot ports and drives were delivered, and what it refuses."""
 
 import csv
+import importlib
 from pathlib import Path
 
 import pytest
 
 from infra import cli
+from infra.boot import image, iso
 from infra.boot.built import IMAGES
 from infra.cli.common import CANNOT, OK
+from infra.install.media import INSERT_S
 from inventory.delivered.assets import COLUMNS
 from inventory.site.new import Wanted, site_text
 from tests.capacity.services.boot.cases import IMAGE
@@ -20,9 +23,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
     (tmp_path / "site.yaml").write_text(site_text(Wanted("hall", gpu="h100", fabric="ib", servers=8)))
     deliver(tmp_path, {"gpu001": "02:5e:00:00:00:01", "gpu002": "02:5e:00:00:00:02"})
-    image = tmp_path / "var" / "hall" / IMAGES / "gpu" / "image.json"
-    image.parent.mkdir(parents=True)
-    image.write_text(IMAGE)
+    described = tmp_path / "var" / "hall" / IMAGES / "gpu" / "image.json"
+    described.parent.mkdir(parents=True)
+    described.write_text(IMAGE)
     return tmp_path
 
 
@@ -101,3 +104,84 @@ def test_without_an_image_the_verb_that_builds_one_is_named(here: Path, capsys: 
     (here / "var/hall/images/gpu/image.json").unlink()
     assert cli.main(["boot", "times", "site.yaml"]) == CANNOT
     assert "bringup image build gpu --site site.yaml" in capsys.readouterr().err
+
+
+URL = "http://10.77.0.9:8000/gpu.iso"
+
+
+class CdBmc:
+    """A BMC of a server that is off; it notes what it is asked to do."""
+
+    name = serial = uuid = ""
+    budget_s = 5.0
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def __enter__(self) -> "CdBmc":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.did.append("log out")
+
+    def state(self) -> dict[str, str]:
+        return {"power": "Off"}
+
+    def insert_media(self, image: str) -> bool:
+        self.did.append(f"insert {image}")
+        return True
+
+    def eject_media(self) -> bool:
+        self.did.append("eject")
+        return True
+
+    def set_boot(self, target: str, enabled: str = "Once") -> None:
+        self.did.append(f"boot {target} {enabled}")
+
+    def power(self, reset: str, wait: bool = True) -> bool:
+        self.did.append(reset)
+        return True
+
+
+@pytest.fixture
+def cd_bmc(here: Path, monkeypatch: pytest.MonkeyPatch) -> CdBmc:
+    bmc = CdBmc()
+    module = importlib.import_module("validation.facts.gather")  # the package has a function of that name
+    monkeypatch.setattr(module, "bmc_factory", lambda plan, assets: lambda name: bmc)
+    return bmc
+
+
+def test_a_server_is_started_once_from_a_cd_and_its_cd_is_taken_out(
+    cd_bmc: CdBmc, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["boot", "media", "site.yaml", "gpu001", URL]) == OK
+    assert cd_bmc.did == [f"insert {URL}", "boot Cd Once", "On", "log out"]
+    assert "bringup boot enrol site.yaml gpu001 FILE" in capsys.readouterr().out
+    assert cd_bmc.budget_s == INSERT_S
+    assert cli.main(["boot", "media", "site.yaml", "gpu001", "--eject"]) == OK
+    assert cd_bmc.did[-2:] == ["eject", "log out"]
+
+
+def test_a_server_that_is_not_planned_is_named_and_no_bmc_is_asked(
+    cd_bmc: CdBmc, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["boot", "media", "site.yaml", "gpu999", URL]) == CANNOT
+    assert "no server gpu999" in capsys.readouterr().err
+    assert cd_bmc.did == []
+
+
+def test_a_cd_is_made_of_an_image_of_the_same_recipe_with_the_consent(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: dict[str, str] = {}
+    monkeypatch.setattr(image, "is_current", lambda of, folder: True)
+    monkeypatch.setattr(iso, "write", lambda folder, of, found, name: made.update(found) or "ab12")
+    consent = f"gpu001:DISK-gpu001-0:{'cd' * 32}"
+    assert cli.main(["image", "build", "gpu", "--site", "site.yaml", "--iso", "--overwrite", consent]) == OK
+    assert "gpu.iso: image 0123456789ab for 2 servers, SHA-256 ab12" in capsys.readouterr().out
+    assert f"CONSENTS='DISK-gpu001-0={'cd' * 32}'" in made["plan/02-5e-00-00-00-01.env"]
+
+
+def test_a_consent_without_a_cd_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["image", "build", "gpu", "--site", "site.yaml", "--overwrite", "x"]) == CANNOT
+    assert "--overwrite belongs to --iso" in capsys.readouterr().err

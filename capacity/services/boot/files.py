@@ -7,14 +7,15 @@ from collections.abc import Mapping
 
 from capacity.model import Plan
 from capacity.services.boot import dhcp, installers, scripts, seeds
-from capacity.services.boot.disks import sfdisk
+from capacity.services.boot.disks import Layout, sfdisk
 from capacity.services.boot.images import Image
-from capacity.services.boot.intents import Intents, hyphened
+from capacity.services.boot.intents import BootError, Intents, hyphened
 from capacity.services.boot.switches import switches
 
 HTTP = "http"
 """Folder that is served by HTTP."""
 NOTHING = "nothing.csv"
+ENCRYPTED = "provisioning.encrypt is tpm2: no image is written to encrypted disks yet"
 Consents = Mapping[str, Mapping[str, str]]
 """Server -> serial number of a boot drive -> fingerprint of the content that may be overwritten."""
 
@@ -45,7 +46,7 @@ def files(
         device, mac, laid_out = host["device"], host["mac"], found.layouts[host["device"]]
         name, image = hyphened(mac), images.get(host["role"])
         if method == "image" and plan.site.provisioning.encrypt:
-            nothing[device] = "provisioning.encrypt is tpm2: no image is written to encrypted disks yet"
+            nothing[device] = ENCRYPTED
             continue
         if method == "image" and image is None:
             nothing[device] = f"no image of role {host['role']}: bringup image build {host['role']}"
@@ -59,11 +60,51 @@ def files(
             made[f"{HTTP}/preseed/{name}.cfg"] = installers.preseed(plan, host, laid_out, public_key)
         elif image is not None:
             given = (consents or {}).get(device, {})
-            made[f"{HTTP}/plan/{name}.env"] = scripts.deployment(plan, device, mac, laid_out.serials, image, given)
-            made[f"{HTTP}/plan/{name}.sfdisk"] = sfdisk(laid_out)
-            made |= {f"{HTTP}/seed/{name}/{f}": text for f, text in seeds.seed(plan, host, public_key).items()}
+            written = of_writing(plan, host, laid_out, image, public_key, given, dhcp.base_url(plan))
+            made |= {f"{HTTP}/{path}": text for path, text in written.items()}
     made[NOTHING] = _csv(nothing)
     return made
+
+
+def medium(
+    plan: Plan, found: Intents, image: Image, public_key: str, consents: Consents | None = None
+) -> dict[str, str]:
+    """What a medium holds beside the image, by path: plan and seed of each server of the image's role, by its MAC. BootError, with
+    what each of them lacks, where there is none.
+    """
+    if plan.site.provisioning.encrypt:
+        raise BootError(ENCRYPTED)
+    made: dict[str, str] = {}
+    for host in (host for host in found.servers() if host["role"] == image.role):
+        device = host["device"]
+        given = (consents or {}).get(device, {})
+        made |= of_writing(plan, host, found.layouts[device], image, public_key, given, scripts.MEDIUM)
+    if not made:
+        role = plan.devices.set_index("name")["role"]
+        lacking = [f"{device}: {why}" for device, why in sorted(found.nothing.items()) if role[device] == image.role]
+        raise BootError(
+            "\n".join([f"no server of role {image.role} can be written from a medium", *lacking])
+            + ("" if lacking else f": {plan.site.name} plans none")
+        )
+    return made
+
+
+def of_writing(
+    plan: Plan,
+    host: Mapping[str, str],
+    laid_out: Layout,
+    image: Image,
+    public_key: str,
+    given: Mapping[str, str],
+    base: str,
+) -> dict[str, str]:
+    """What the initramfs reads for one server below `base`, by path: plan, disk layout and seed."""
+    device, mac, name = host["device"], host["mac"], hyphened(host["mac"])
+    return {
+        f"plan/{name}.env": scripts.deployment(base, device, mac, laid_out.serials, image, given),
+        f"plan/{name}.sfdisk": sfdisk(laid_out),
+        **{f"seed/{name}/{file}": text for file, text in seeds.seed(plan, host, public_key).items()},
+    }
 
 
 def management_address(plan: Plan) -> ipaddress.IPv4Address | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 PARTS = ("root", "esp", "bios", "mbr", "kernel", "initrd")
 """Files of an image: root file system, ESP, GRUB's core and boot sector for BIOS, and kernel and initramfs that write it."""
+CD = "cd"
+"""A part beside them: GRUB for BIOS on a CD. Images of earlier versions lack it."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ARGUMENTS = re.compile(r"[A-Za-z0-9_.=, -]*")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -27,7 +27,9 @@ Reported = Mapping[str, Mapping[str, str]]
 
 
 class BootError(Exception):
-    """Contradicting MACs, or no public key where one is expected: nothing is rendered. The message names all concerned."""
+    """Contradicting MACs, no public key where one is expected, or nobody to write to: nothing is rendered. The message names all
+    concerned.
+    """
 
 
 @dataclass(frozen=True)

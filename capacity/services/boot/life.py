@@ -33,7 +33,8 @@ name, an address and a login, which takes seconds.
 SAFE_STOPS: Mapping[str, str] = {
     "no-port": "no network port has the MAC that it booted from: correct DEVICE:eth0 in assets.csv",
     "no-lease": "DHCP gave no address in the initramfs: look at the switch port and at dnsmasq's log",
-    "no-plan": "the boot server does not serve its plan: bringup boot render",
+    "no-plan": "nobody serves its plan: bringup boot render; from a CD: correct DEVICE:eth0 in assets.csv, then make a new CD",
+    "no-medium": "the CD that it was started from cannot be read: insert it again, compare its SHA-256",
     "no-seed": "the boot server does not serve its seed: bringup boot render",
     "wrong-disk": "a planned boot drive is not there: correct DEVICE:boot0 … in assets.csv, or put the right drive in",
     "disk-too-small": "the drive is smaller than the image: put the planned drive in",

@@ -12,6 +12,8 @@ from capacity.services.boot.intents import BootError, hyphened
 
 CONSOLE = "console=tty0 console=ttyS0,115200n8"
 """Screen and first serial line, which is what BMCs show as serial over LAN."""
+MEDIUM = "/medium"
+"""Where the initramfs mounts the medium that it was started from (infra/boot/deploy.sh)."""
 PANIC = "panic=30"
 """A kernel that panics restarts after 30 s, so that it is no server that stands still without a word."""
 FAILED = """:failed
@@ -62,16 +64,16 @@ def of_server(plan: Plan, device: str, mac: str, image: Image | None) -> str:
 
 
 def deployment(
-    plan: Plan, device: str, mac: str, serials: tuple[str, ...], image: Image, consents: Mapping[str, str]
+    base: str, device: str, mac: str, serials: tuple[str, ...], image: Image, consents: Mapping[str, str]
 ) -> str:
-    """What the initramfs is told of one server, as assignments of a POSIX shell.
+    """What the initramfs is told of one server, as assignments of a POSIX shell. `base`: base_url() of the boot server, or MEDIUM,
+    where nobody listens to reports.
 
     `consents` maps the serial number of a boot drive to the fingerprint of the content that may be overwritten. Every
     value is checked to be free of quotes before it is written.
     """
     if spaced := [serial for serial in serials if serial != "".join(serial.split())]:
         raise BootError(f"{device}: serial number {spaced[0]!r} has blanks, which no drive reports: correct assets.csv")
-    base = base_url(plan)
     values = {
         "DEVICE": device,
         "ROLE": image.role,
@@ -81,7 +83,7 @@ def deployment(
         "IMAGES": f"{base}/images/{image.role}/{image.version}",
         "LAYOUT": f"{base}/plan/{hyphened(mac)}.sfdisk",
         "SEED": f"{base}/seed/{hyphened(mac)}",
-        "REPORT": f"{base}/report/{hyphened(mac)}",
+        "REPORT": "" if base == MEDIUM else f"{base}/report/{hyphened(mac)}",
     }
     for name, part in sorted(image.parts.items()):
         values |= {

@@ -121,7 +121,7 @@ def test_what_is_no_boot_sector_is_refused(content):
 
 
 def parts(folder: Path) -> None:
-    for name in ("root.img", "esp.img", "core.img", "boot.img", "vmlinuz", "deploy.initrd"):
+    for name in ("root.img", "esp.img", "core.img", "boot.img", "cd.img", "vmlinuz", "deploy.initrd"):
         (folder / name).write_bytes(name.encode())
 
 

@@ -94,6 +94,7 @@ class Machine:
         self.contents: dict[str, str] = {}
         self.written = False
         self.ours = False
+        self.inserted = ""
         self.acts: list[str] = []
 
     # ---- BMC
@@ -134,6 +135,16 @@ class Machine:
     def set_boot(self, target: str, enabled: str = "Once") -> None:
         self._answer()
         self.boot_from = target
+
+    def insert_media(self, image: str) -> bool:
+        self._answer()
+        self.inserted = image
+        return True
+
+    def eject_media(self) -> bool:
+        self._answer()
+        had, self.inserted = self.inserted, ""
+        return bool(had)
 
     def power(self, reset: str, wait: bool = True) -> bool:
         self._answer()

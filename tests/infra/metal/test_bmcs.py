@@ -50,6 +50,7 @@ class Switch:
         self.machine = Machine(
             "gpu001", SPEC.mac, "tap1", uefi=False, drives=(Drive("S1", folder / "s1"),), folder=folder
         )
+        self.cd: Path | None = None
         self.process: Process | None = None
         self.starts: list[str] = []
         self.started = threading.Condition()
@@ -92,6 +93,18 @@ def test_an_override_for_one_start_is_used_once_and_bios_settings_take_effect(lo
     assert switch.starts == ["network", "disk"]
     machines.reset("gpu001", "ForceOff")
     assert machines.view()["gpu001"]["power"] == "Off"
+
+
+def test_a_cd_is_started_once_and_only_where_one_is_in(load: tuple[Load, Switch], tmp_path: Path) -> None:
+    one, switch = load
+    machines = Machines(LabPaths("x"), {"gpu001": one})
+    for image in ("", str(tmp_path / "management.iso")):
+        machines.update("gpu001", "cd", image)
+        machines.update("gpu001", "boot", {"target": "Cd", "enabled": "Once"})
+        machines.reset("gpu001", "PowerCycle")
+    machines.reset("gpu001", "PowerCycle")
+    assert switch.starts == ["disk", "cd", "disk"]
+    assert switch.cd == tmp_path / "management.iso", "it stays in until it is ejected"
 
 
 def test_a_machine_that_restarts_by_itself_is_started_again_and_one_that_ends_is_not(load: tuple[Load, Switch]) -> None:

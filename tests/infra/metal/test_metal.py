@@ -38,7 +38,13 @@ def boot_order(argv: list[str]) -> dict[str, int]:
     found = {}
     for text in argv:
         if "bootindex=" in text:
-            name = "port" if "mac=" in text else text.partition("serial=")[2].partition(",")[0]
+            name = (
+                "cd"
+                if "scsi-cd" in text
+                else "port"
+                if "mac=" in text
+                else text.partition("serial=")[2].partition(",")[0]
+            )
             found[name] = int(text.partition("bootindex=")[2])
     return found
 
@@ -47,6 +53,14 @@ def test_a_machine_starts_from_the_network_or_from_its_drives_in_their_order(tmp
     network, disk = (boot_order(command(machine(tmp_path), start)) for start in ("network", "disk"))
     assert sorted(network, key=lambda name: network[name]) == ["port", "S1", "S2"]
     assert sorted(disk, key=lambda name: disk[name]) == ["S1", "S2", "port"]
+
+
+def test_an_inserted_cd_is_started_first_when_it_is_asked_for_and_last_otherwise(tmp_path: Path) -> None:
+    first, last = (boot_order(command(machine(tmp_path), start, tmp_path / "x.iso")) for start in ("cd", "disk"))
+    assert sorted(first, key=lambda name: first[name]) == ["cd", "S1", "S2", "port"]
+    assert sorted(last, key=lambda name: last[name]) == ["S1", "S2", "port", "cd"]
+    with pytest.raises(ValueError, match="gpu001: no CD is inserted"):
+        command(machine(tmp_path), "cd")
 
 
 def test_only_a_machine_with_uefi_has_firmware_variables(tmp_path: Path) -> None:

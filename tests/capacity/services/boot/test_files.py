@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from capacity.services.boot import BootError, ImageError, files, intents, parse_image
+from capacity.services.boot import BootError, ImageError, files, intents, medium, parse_image
 from capacity.services.boot.seeds import console_keys
 from inventory.paths import repo_root
 from inventory.site.sections.provisioning import Provisioning
@@ -214,3 +214,34 @@ def test_a_console_without_keys_gives_none():
 def test_what_is_no_image_is_refused(text, said):
     with pytest.raises(ImageError, match=said):
         parse_image(text, "images/gpu/image.json")
+
+
+def on_medium(assets=ASSETS, encrypt=None, consents=None):
+    plan = dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"provisioning": Provisioning(encrypt=encrypt)}))
+    return medium(plan, intents(plan, assets), image(), PUBLIC_KEY, consents)
+
+
+def test_a_medium_has_plan_and_seed_of_each_server_of_its_role_and_names_no_address_of_a_boot_server():
+    made, served = on_medium(), rendered()
+    name = "02-5e-00-00-00-00"
+    gpus = PLAN.devices.loc[PLAN.devices["role"] == "gpu", "name"]
+    assert len([path for path in made if path.endswith(".env")]) == len(gpus)
+    for file in (f"seed/{name}/user-data", f"seed/{name}/network-config", f"plan/{name}.sfdisk"):
+        assert made[file] == served[f"http/{file}"]
+    text = made[f"plan/{name}.env"]
+    assert "http" not in text
+    assert f"LAYOUT='/medium/plan/{name}.sfdisk'\nSEED='/medium/seed/{name}'\nREPORT=''\n" in text
+    assert "IMAGES='/medium/images/gpu/0123456789ab'\n" in text
+
+
+def test_a_consent_goes_to_its_servers_plan_on_the_medium():
+    made = on_medium(consents={"gpu001": {"DISK-gpu001-0": "ab" * 32}})
+    assert f"CONSENTS='DISK-gpu001-0={'ab' * 32}'\n" in made["plan/02-5e-00-00-00-00.env"]
+    assert "CONSENTS=''\n" in made["plan/02-5e-00-00-00-01.env"]
+
+
+def test_a_medium_for_nobody_is_refused_with_what_each_server_lacks():
+    with pytest.raises(BootError, match="no server of role gpu(?s:.)*gpu001: MAC of eth0 is not known"):
+        on_medium(delivered({}))
+    with pytest.raises(BootError, match="encrypt is tpm2"):
+        on_medium(encrypt="tpm2")

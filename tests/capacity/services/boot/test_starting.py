@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capacity.services.boot.dhcp import base_url
 from capacity.services.boot.life import Life
 from capacity.services.boot.scripts import deployment
 from capacity.services.boot.starting import Now, OfferError, Target, barred, outlook, parse_offer
@@ -14,7 +15,7 @@ from tests.plans import plan_of
 
 CONTENT = "ab" * 32
 TARGET = Target("gpu001", "gpu", "0123456789ab", "0" * 64, ("S1", "S2"))
-RENDERED = deployment(plan_of("lab"), "gpu001", "02:5e:00:00:00:01", ("S1", "S2"), image(), {"S1": CONTENT})
+RENDERED = deployment(base_url(plan_of("lab")), "gpu001", "02:5e:00:00:00:01", ("S1", "S2"), image(), {"S1": CONTENT})
 OFF = Now(on=False, ours=False, running=None)
 
 
