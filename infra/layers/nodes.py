@@ -47,7 +47,7 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_refere
     address, serial, uuid, rack = management_addresses(plan), serials(assets), uuids(assets), rack_of(plan)
     ntp = [str(server) for server in plan.site.addressing.ntp]
     syslog = [str(server) for server in plan.site.addressing.syslog]
-    factory = plan.site.credentials.bmc.factory
+    factory, secure = plan.site.credentials.bmc.factory, plan.site.provisioning.secure_boot
     rows = plan.devices[plan.devices["kind"] == "server"].sort_values("name")
     racks: dict[str, dict[str, Any]] = {}
     for server, model in zip(rows["name"], rows["model"], strict=True):
@@ -63,6 +63,7 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_refere
             "protocols_off": list(UNUSED_PROTOCOLS),
             "boot": "Disabled",
             "bios": dict(catalog.device(model).bringup.bios),
+            **({} if secure is None else {"secure_boot": secure}),
             "power": "On",
         }
     return dict(sorted(racks.items()))

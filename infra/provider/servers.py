@@ -3,13 +3,14 @@
 Inputs:
     site: name or path of the site; rack: its name
     servers: {server: {address, serial, uuid, login, factory_login, ntp: [...], syslog: [...], protocols_off: [...], boot,
-        bios: {...}, power}}
+        bios: {...}, secure_boot, power}}
         login          "site": the site's account lets us in
         factory_login  "refused": the factory's account (credentials.bmc.factory) does not; "" when the site names none
         syslog         log servers of the BMC; one that takes fewer gets the first ones. [] leaves it as it is
         protocols_off  network services of the BMC that are off, or that it does not have
         boot           boot source override, "Disabled" for none
         bios           attributes of the BIOS profile that must have these values
+        secure_boot    whether the next boot verifies what it starts; without the key it stays as it is
         power          "On"
 Outputs: `results` {server: "done" or what went wrong}; `powered_on` [servers that we switched on];
     `firmware` {server: {component: version}} as observed.
@@ -35,6 +36,7 @@ from inventory.site import Site
 from network.drivers.credentials import BmcCredentials
 from network.drivers.errors import LoginRefused, PasswordChangeRequired, WriteRefused, compare_identity
 from network.drivers.redfish import DEFAULT_BUDGET_S, Bmc, BmcIdentity, SystemState
+from network.drivers.redfish_boot import SecureBoot
 from network.drivers.redfish_syslog import LogServers, as_planned
 
 PREVIEW_BUDGET_S = 5.0
@@ -65,6 +67,10 @@ class BmcDriver(Protocol):
     def power(self, reset: str, wait: bool = True) -> bool: ...
 
     def set_boot(self, target: str, enabled: str = "Once") -> None: ...
+
+    def secure_boot(self) -> SecureBoot | None: ...
+
+    def set_secure_boot(self, on: bool) -> bool: ...
 
     def set_bios(self, attributes: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -208,6 +214,7 @@ class Servers(OfRack):
             "protocols_off": protocols_off(bmc, server.get("protocols_off", [])),
             "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]},
+            **({"secure_boot": secure_boot(bmc)} if "secure_boot" in server else {}),
             "power": now["power"],
         }
 
@@ -226,6 +233,8 @@ class Servers(OfRack):
             bmc.set_boot("None", "Disabled")
         if wanted["bios"]:
             bmc.set_bios(wanted["bios"])
+        if "secure_boot" in wanted:
+            bmc.set_secure_boot(wanted["secure_boot"])
         if now["power"] != "On":
             ledger.add(name, wanted["serial"])
             self._connect(name, wanted, own, power_budget_s(site), recorded(site, name, wanted)).power("On")
@@ -268,6 +277,12 @@ def protocols_off(bmc: BmcDriver, planned: list[str]) -> list[str]:
     """Those of the network services that are planned to be off which the BMC has off, or does not have."""
     on = bmc.protocols() if planned else {}
     return [name for name in planned if not on.get(name)]
+
+
+def secure_boot(bmc: BmcDriver) -> bool | None:
+    """Whether the next boot verifies what it starts; None where the BMC does not tell."""
+    seen = bmc.secure_boot()
+    return None if seen is None else seen["enabled"]
 
 
 def call_budget_s(site: Site) -> float:

@@ -1,4 +1,4 @@
-"""BMCs over Redfish: identity, power, boot override, BIOS, accounts, supplies, clock, LED, event log, firmware.
+"""BMCs over Redfish: identity, power, boot override, secure boot, BIOS, accounts, supplies, clock, LED, event log, firmware.
 
     bmc = Bmc("10.77.0.61", credentials, name="gpu001", serial="SIM123", uuid="…")
     bmc.identity()["serial"]; bmc.state()["power"]; bmc.power("On")
@@ -40,7 +40,7 @@ from sushy.exceptions import (
 )
 from typing_extensions import TypedDict
 
-from network.drivers import answers, redfish_power, redfish_syslog, tls
+from network.drivers import answers, redfish_boot, redfish_power, redfish_syslog, tls
 from network.drivers.answers import Flag, Line, Number, Setting, Source, Text, Whole
 from network.drivers.budget import within
 from network.drivers.credentials import BmcCredentials
@@ -57,6 +57,7 @@ from network.drivers.errors import (
     WriteRefused,
     compare_identity,
 )
+from network.drivers.redfish_boot import SETUP_MODE, SecureBoot, Tpm
 from network.drivers.redfish_certificates import checked_request, first_of, request_body
 from network.drivers.redfish_power import PowerSupplies, Thermal, told
 from network.drivers.redfish_syslog import LogServers
@@ -277,6 +278,19 @@ class Bmc:
             return {"current": current, "pending": {k: v for k, v in pending.items() if current.get(k) != v}}
 
         return self._read("read BIOS attributes", read, dict[Line, dict[Line, Setting]])
+
+    def secure_boot(self) -> SecureBoot | None:
+        """Whether this boot and the next one verify what they start; None for a BMC without a SecureBoot resource."""
+
+        def read() -> list[dict[str, Any]]:
+            found = self._secure_boot()
+            return [] if found is None else [redfish_boot.secure_boot(found[1])]
+
+        return next(iter(self._read("read secure boot", read, list[SecureBoot])), None)
+
+    def tpms(self) -> list[Tpm]:
+        """The server's TPMs; empty where it has none, and where its BMC lists them as TrustedComponent only."""
+        return self._read("read TPMs", lambda: redfish_boot.tpms(self._system().json), list[Tpm])
 
     def psus(self) -> PowerSupplies:
         """The power supplies of the server's chassis, their redundancy and the power drawn."""
@@ -524,6 +538,31 @@ class Bmc:
             return changes
 
         return self._call("set BIOS attributes", write)
+
+    def set_secure_boot(self, on: bool) -> bool:
+        """Have the next boot verify what it starts, or not, and read that back; False when it is set so already.
+
+        WriteRefused for a BMC without a SecureBoot resource, and for a server without a platform key (SetupMode).
+        """
+
+        def write() -> bool:
+            self._compare_identity()
+            found = self._secure_boot()
+            if found is None:
+                way = "update the BMC's firmware, or set the attribute of its BIOS profile in the catalogue entry"
+                raise WriteRefused(self.name, self._operation, "a SecureBoot resource", "none", way)
+            path, body = found
+            if body.get("SecureBootEnable") is on:
+                return False
+            if on and body.get("SecureBootMode") == SETUP_MODE:
+                way = "enrol the maker's keys in its firmware setup (SecureBoot.ResetKeys, ResetAllKeysToDefault), then again"
+                raise WriteRefused(self.name, self._operation, "a platform key", f"SecureBootMode {SETUP_MODE}", way)
+            self._patch(path, {"SecureBootEnable": on})
+            wanted = {"SecureBootEnable": on}
+            self._read_back(self._operation, wanted, _subset(self._json(path), wanted))
+            return True
+
+        return self._call("set secure boot", write)
 
     def set_restore_policy(self, policy: str) -> None:
         """What the server does when its feed returns: 'AlwaysOn', 'AlwaysOff' or 'LastState'."""
@@ -1151,6 +1190,14 @@ class Bmc:
         if settings and "BootSourceOverrideTarget" in (self._json(settings).get("Boot") or {}):
             return str(settings)
         return str(system.path)
+
+    def _secure_boot(self) -> tuple[str, dict[str, Any]] | None:
+        """(path, body) of the SecureBoot resource; a BMC that links one and does not have it has none."""
+        link = (self._system().json.get("SecureBoot") or {}).get("@odata.id")
+        try:
+            return (str(link), self._json(link)) if link else None
+        except ResourceNotFoundError:
+            return None
 
     def _drives(self) -> list[dict[str, Any]]:
         """Virtual media of the system (ComputerSystem 1.12 and later), else of the manager."""

@@ -27,6 +27,7 @@ from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.delivered.power_acts import PowerAct
 from inventory.site import load_site
+from inventory.site.sections.provisioning import Provisioning
 from network.infiniband import subnet
 from tests.plans import plan_of
 from validation import infiniband
@@ -293,6 +294,29 @@ def test_a_device_that_could_not_be_pinged_fails_the_node_that_should_have(plan,
 def test_a_factory_login_that_nobody_tried_is_no_refused_one(plan, tmp_path):
     facts = without_part(read(tmp_path, {}), "bmcs", "gpu002", "factory_login_refused")
     assert failing(plan, facts) == {"S017.applied": ["gpu002"]}
+
+
+ON = {"enabled": True, "in_force": True, "mode": "DeployedMode"}
+TPM = {"kind": "TPM2_0", "state": "Enabled", "firmware": "7.2"}
+
+
+@pytest.mark.parametrize(("asked", "seen", "said"), [
+    ({}, {}, ""),
+    ({"secure_boot": True}, {"secure_boot": ON, "tpms": []}, ""),
+    ({"secure_boot": True}, {}, "could not be read: they were not asked for"),
+    ({"secure_boot": True}, {"boot_trust_unread": "HTTP 500"}, "could not be read: HTTP 500"),
+    ({"secure_boot": True}, {"secure_boot": None, "tpms": []}, "its BMC shows none: update its firmware"),
+    ({"secure_boot": False}, {"secure_boot": ON, "tpms": []}, "must be off, SecureBootEnable is True"),
+    ({"secure_boot": True}, {"secure_boot": {**ON, "in_force": False}, "tpms": []}, "from the next boot on, not in this one"),
+    ({"encrypt": "tpm2"}, {"secure_boot": None, "tpms": [TPM]}, ""),
+    ({"encrypt": "tpm2"}, {"secure_boot": None, "tpms": []}, "by a TPM 2.0, its BMC shows none"),
+    ({"encrypt": "tpm2"}, {"secure_boot": None, "tpms": [{**TPM, "kind": "TPM1_2"}]}, "its BMC shows TPM1_2 Enabled"),
+    ({"encrypt": "tpm2"}, {"secure_boot": None, "tpms": [{**TPM, "state": "Disabled"}]}, "its BMC shows TPM2_0 Disabled"),
+])  # fmt: skip
+def test_secure_boot_and_tpm_are_as_the_site_asks(asked, seen, said):
+    faults = test_bmc.boot_trust_faults(Provisioning(**asked), seen)
+    assert len(faults) == bool(said)
+    assert said in "".join(faults)
 
 
 def test_what_the_site_file_accepts_is_no_finding(plan, tmp_path):

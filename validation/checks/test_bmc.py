@@ -7,8 +7,10 @@ from typing import Any
 from capacity.model import Plan
 from inventory.delivered.firmware import Bundle
 from inventory.delivered.power_acts import PowerAct
+from inventory.site.sections.provisioning import Provisioning
 from network.drivers.errors import same_identifier
 from network.drivers.redfish import UNUSED_PROTOCOLS
+from network.drivers.redfish_boot import TPM_2
 from network.drivers.redfish_syslog import as_planned
 from validation import access, readings
 from validation.bundles import firmware_faults, of_gpus
@@ -57,6 +59,7 @@ def power_act_faults(server: str, act: PowerAct | None, serial: str) -> list[str
         "site.validation",
         "site.server",
         "site.service_nodes",
+        "site.provisioning",
         "frame.devices",
         "firmware.*",
     ),
@@ -82,6 +85,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
             else []
         ),
         *shared_password_faults(plan, data),
+        *boot_trust_faults(site.provisioning, data),
         *access.told(access.unplanned_bmc_accounts(site, data["accounts"])),
         *(
             [f"firmware {data['identity']['bmc_firmware']}, pinned {pin}"]
@@ -97,6 +101,7 @@ def test_bmc_is_set_up(subject: str, plan: Plan, facts: Facts, bundles: Mapping[
         "ntp": data["ntp"],
         "log_servers": data.get("log_servers", {}).get("servers"),
         "firmware": data["identity"]["bmc_firmware"],
+        **{key: data[key] for key in ("secure_boot", "tpms") if key in data},
         "certificate": f"signed by {'credentials.bmc.ca' if site.credentials.bmc.ca else 'a system CA'}",
     }
     good = "account, time and log servers, protocols as planned, factory login and another BMC's password refused, certificate"
@@ -114,6 +119,27 @@ def shared_password_faults(plan: Plan, data: Mapping[str, Any]) -> list[str]:
         return []
     remedy = "give each BMC its own, by {device}, {serial} or a table in credentials.bmc.password"
     return [f"the password of {tried['server']} opens it as well: {remedy}"]
+
+
+def boot_trust_faults(asked: Provisioning, data: Mapping[str, Any]) -> list[str]:
+    """What is wrong with secure boot and the TPM, of a server whose site asks for them."""
+    if asked.secure_boot is None and asked.encrypt is None:
+        return []
+    if "tpms" not in data:
+        why = data.get("boot_trust_unread", "they were not asked for")
+        return [f"its secure boot and its TPM could not be read: {why}"]
+    problems, seen = [], data["secure_boot"]
+    wanted = "on" if asked.secure_boot else "off"
+    if asked.secure_boot is not None and seen is None:
+        problems.append(f"secure boot must be {wanted}, and its BMC shows none: update its firmware")
+    elif asked.secure_boot is not None and seen["enabled"] is not asked.secure_boot:
+        problems.append(f"secure boot must be {wanted}, SecureBootEnable is {seen['enabled']}: pulumi up")
+    elif asked.secure_boot is not None and seen["in_force"] is not asked.secure_boot:
+        problems.append(f"secure boot is {wanted} from the next boot on, not in this one: bringup bmc restart")
+    if asked.encrypt and not any(tpm["kind"] == TPM_2 and tpm["state"] == "Enabled" for tpm in data["tpms"]):
+        there = ", ".join(f"{tpm['kind']} {tpm['state']}" for tpm in data["tpms"]) or "none"
+        problems.append(f"disks are unlocked by a TPM 2.0, its BMC shows {there}: switch it on in the BIOS profile")
+    return problems
 
 
 def log_server_faults(planned: list[str], data: Mapping[str, Any]) -> list[str]:

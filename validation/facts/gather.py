@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.secrets import SecretError
+from inventory.site.sections.provisioning import Provisioning
 from network import discover, roce
 from network.discover import Port
 from network.drivers import answers
@@ -274,6 +275,7 @@ def _bmcs(plan: Plan, book: AddressBook, assets: pd.DataFrame) -> list[Target]:
                     "ports": bmc.nics(),
                     **thermal_of(bmc),
                     **log_servers_of(bmc),
+                    **boot_trust_of(bmc, site.provisioning),
                     **login_of_other(bmc, after.get(name, ""), login),
                 }
                 if factory_of:
@@ -311,6 +313,17 @@ def log_servers_of(bmc: Bmc) -> dict[str, Any]:
         return {"log_servers": dict(bmc.log_servers())}
     except DeviceError as error:
         return {"log_servers_unread": str(error)}
+
+
+def boot_trust_of(bmc: Bmc, asked: Provisioning) -> dict[str, Any]:
+    """Secure boot and TPMs of a server whose site asks for either, or why they could not be read."""
+    if asked.secure_boot is None and asked.encrypt is None:
+        return {}
+    try:
+        found = bmc.secure_boot()
+        return {"secure_boot": found and dict(found), "tpms": [dict(tpm) for tpm in bmc.tpms()]}
+    except DeviceError as error:
+        return {"boot_trust_unread": str(error)}
 
 
 def signed_challenge(site: str, store: str, host: SshHost, serial: str) -> Seen:

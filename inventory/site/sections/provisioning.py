@@ -37,6 +37,11 @@ class Provisioning(Section):
         default=1.0,
         description="Rate of the boot server's link to the nodes, gigabits per second; waves of imaging are sized by it.",
     )
+    secure_boot: bool | None = Field(
+        default=None,
+        description="true: servers verify what they start (UEFI Secure Boot); `pulumi up` sets it by Redfish, S017 asks for it. "
+        "false: they do not. Default: it stays as delivered, and nothing asks for it.",
+    )
     encrypt: Literal["tpm2"] | None = Field(
         default=None,
         description="tpm2: root and scratch in LUKS2, unlocked by the server's TPM 2.0 (SYS-64). Laid out only: nothing writes "

@@ -87,6 +87,7 @@ class FakeServer:
     most_log_servers: int = 8
     protocols: dict[str, bool] = field(default_factory=lambda: {"IPMI": True, "SSH": True})
     must_change: set[str] = field(default_factory=set)
+    secure_boot: bool = False
     planned_serial: str = ""
     bios_current: dict[str, Any] = field(default_factory=lambda: {"NumaPerSocket": "4", "Sriov": "Disabled"})
     bios_pending: dict[str, Any] = field(default_factory=dict)
@@ -175,6 +176,15 @@ class FakeBmc:
         if not self.server.most_log_servers:
             raise WriteRefused(self.server.name, "set log servers", "a way", "neither", "update the BMC's firmware")
         self.server.log_servers = list(servers[: self.server.most_log_servers])
+        return True
+
+    def secure_boot(self) -> Any:
+        self._answer()
+        return {"enabled": self.server.secure_boot, "in_force": False, "mode": "DeployedMode"}
+
+    def set_secure_boot(self, on: bool) -> bool:
+        self._answer(f"secure boot {on}")
+        self.server.secure_boot = on
         return True
 
     def protocols(self) -> dict[str, bool]:

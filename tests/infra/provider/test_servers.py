@@ -127,6 +127,17 @@ def test_ipmi_that_was_switched_on_again_is_drift(rack):
     assert rack.kind.read(state).state["servers"]["gpu001"]["protocols_off"] == ["Telnet"]
 
 
+def test_secure_boot_is_set_where_the_site_asks_and_what_was_changed_is_drift(rack):
+    rack.inputs["servers"]["gpu001"]["secure_boot"] = True
+    state = rack.kind.apply(rack.inputs, None).state
+    assert {name: server.secure_boot for name, server in rack.servers.items()} == {"gpu001": True, "gpu002": False}
+    assert "secure boot True" not in rack.servers["gpu002"].writes
+    assert rack.servers["gpu001"].writes.index("secure boot True") < rack.servers["gpu001"].writes.index("On")
+    assert rack.kind.read(state).state == state
+    rack.servers["gpu001"].secure_boot = False
+    assert rack.kind.read(state).state["servers"]["gpu001"]["secure_boot"] is False
+
+
 def test_a_bmc_without_log_servers_is_named_and_has_all_else_set(rack):
     rack.servers["gpu001"].most_log_servers = 0
     (failure,) = rack.kind.apply(rack.inputs, None).failures

@@ -797,6 +797,45 @@ def test_a_boot_source_that_the_bmc_does_not_list_is_refused_before_a_write(serv
     assert service.writes == []
 
 
+@pytest.mark.parametrize("maker", ["dell-idrac10", "supermicro", "nvidia-dgx"])
+def test_secure_boot_is_read_and_set_for_the_next_boot(service, maker):
+    of_maker(service, maker)
+    of_maker(service, "secure-boot")
+    b = bmc(service)
+    assert b.secure_boot() == {"enabled": False, "in_force": False, "mode": "DeployedMode"}
+    assert b.tpms() == [{"kind": "TPM2_0", "state": "Enabled", "firmware": "7.2.3.1"}]
+    assert b.set_secure_boot(True) is True
+    assert b.set_secure_boot(True) is False
+    assert b.secure_boot() == {"enabled": True, "in_force": False, "mode": "DeployedMode"}
+    assert service.writes == [("Systems/1/SecureBoot", {"SecureBootEnable": True})]
+
+
+def test_secure_boot_without_a_platform_key_is_refused_and_can_be_switched_off(service):
+    of_maker(service, "secure-boot")
+    service.resources["Systems/1/SecureBoot"]["SecureBootMode"] = "SetupMode"
+    with pytest.raises(WriteRefused, match="set secure boot: expected a platform key, saw SecureBootMode SetupMode"):
+        bmc(service).set_secure_boot(True)
+    assert service.writes == []
+    assert bmc(service).set_secure_boot(False) is False
+
+
+def test_secure_boot_that_does_not_stick_is_named(service):
+    of_maker(service, "secure-boot")
+    service.drop_patches = True
+    with pytest.raises(WriteRefused, match="expected SecureBootEnable True, saw SecureBootEnable False"):
+        bmc(service).set_secure_boot(True)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_bmc_without_secure_boot_shows_none_and_refuses_to_set_it(service, linked):
+    if linked:
+        service.resources["Systems/1"]["SecureBoot"] = link("Systems/1/SecureBoot")
+    assert bmc(service).secure_boot() is None
+    assert bmc(service).tpms() == []
+    with pytest.raises(WriteRefused, match="expected a SecureBoot resource, saw none"):
+        bmc(service).set_secure_boot(True)
+
+
 IMAGE = "http://10.77.1.1/management.iso"
 
 
