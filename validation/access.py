@@ -14,6 +14,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services import telemetry
+from capacity.services.cluster import cluster
 from capacity.services.slurm import CHECK_USERS, COMPUTE_ROLES
 from inventory.site import Site
 from inventory.yaml_data import read_data
@@ -92,7 +93,9 @@ def unplanned_ports(plan: Plan, node: str, data: Mapping[str, Any]) -> list[str]
     """Sockets that take traffic from other machines and that no role of the node opens."""
     ports, role = expected()["ports"], _role(plan, node)
     open_to = {*ports["all"], *ports.get(role, ())}
+    part = "compute" if role in COMPUTE_ROLES else role
     open_to |= set(ports["compute"]) if role in COMPUTE_ROLES else set()
+    open_to |= set(ports[plan.site.scheduler.kind].get(part, ()))
     open_to |= set(ports["telemetry"]) if node in telemetry.servers(plan) else set()
     listeners = data.get("listeners", {})
     found = [*_unread(data, ("listening", "listeners"))]
@@ -104,6 +107,18 @@ def unplanned_ports(plan: Plan, node: str, data: Mapping[str, Any]) -> list[str]
         if socket not in open_to and not client and not dynamic and not accepted(plan.site, f"port {socket}"):
             found.append(f"port {socket} ({' '.join(sorted(programs)) or 'program not known'})")
     return found
+
+
+def forwards(plan: Plan, node: str, data: Mapping[str, Any]) -> list[str]:
+    """Why a node passes packets on between its networks. A node of Kubernetes does for its pods, and for nothing else."""
+    if not data["forwards"] or accepted(plan.site, "forwarding"):
+        return []
+    if plan.site.scheduler.kind != "kubernetes" or _role(plan, node) not in COMPUTE_ROLES:
+        return ["passes packets on between its networks"]
+    wanted, found = list(cluster(plan).forwarded), list(data.get("forwarded", ()))
+    if found == wanted:
+        return []
+    return [f"passes packets on by the rules {'; '.join(found) or '(none)'}, planned {'; '.join(wanted)}"]
 
 
 def unplanned_bmc_accounts(site: Site, accounts: Collection[Mapping[str, Any]]) -> list[str]:

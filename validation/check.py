@@ -70,17 +70,23 @@ class Check:
     inputs: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     file: str = ""
+    manager: str = ""
+
+    def runs_on(self, site: Site) -> bool:
+        """Whether it can run on a site: whatever its workload manager, or because it has the one that the check asks."""
+        return self.manager in ("", site.scheduler.kind)
 
 
-def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = ()) -> Callable[[F], F]:
+def check(item: str, inputs: Sequence[str] = (), only: Sequence[str] = (), manager: str = "") -> Callable[[F], F]:
     """Tie a test function to a register item such as 'S034.measured'.
 
     `only` names selectors of the register that limit the subjects to what this check can ask (say, in-band switches of
-    an item about all switches); the others stay without evidence.
+    an item about all switches); the others stay without evidence. `manager` is the workload manager (``scheduler.kind``) that the
+    check asks; '' for one that asks none. An item may have a check for each.
     """
 
     def mark(function: F) -> F:
-        setattr(function, MARK, Check(item, tuple(inputs), tuple(only), inspect.getfile(function)))
+        setattr(function, MARK, Check(item, tuple(inputs), tuple(only), inspect.getfile(function), manager))
         return function
 
     return mark

@@ -40,6 +40,7 @@ from validation import (
     incast,
     infiniband,
     kube,
+    kube_policy,
     link_pairs,
     permutation,
     readings,
@@ -60,7 +61,7 @@ from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
-from validation.runners import granted, platform_trials
+from validation.runners import granted, platform_trials, preemption
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
 from validation.runners.engine import Ran, Rank, workload_of
@@ -142,7 +143,7 @@ class Reader:
         return self._parts[key]
 
     def _computed(self, item: Item, record: Record) -> Again | str | None:
-        if item.id not in FROM_RAW:
+        if computation(item.id, self.plan) is None:
             return None
         key = (item.id, record.subject, record.raw_sha256)
         if key not in self._known:
@@ -169,9 +170,12 @@ class Reader:
 
 
 def computed(item: str, subject: str, plan: Plan, raw: bytes) -> Again | str:
-    """What a raw output gives for an item of FROM_RAW, or why it gives nothing."""
+    """What a raw output gives for an item of which something is computed, or why it gives nothing. LookupError for another item."""
+    compute = computation(item, plan)
+    if compute is None:
+        raise LookupError(item)
     try:
-        return FROM_RAW[item](raw, subject, plan)
+        return compute(raw, subject, plan)
     except UNREADABLE as error:
         return one_line(f"its value cannot be computed from its raw output ({type(error).__name__}: {error})")[:300]
 
@@ -680,7 +684,12 @@ def _recovery(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
     return {**value, "alone_off_pct": story.alone_off_pct(recording)}, story.unrecovered(plan, recording, told)
 
 
+def _anew(recording: Recording, plan: Plan) -> tuple[Any, Sequence[str]]:
+    return story.started_anew(recording)
+
+
 OF_TRAINING: Mapping[str, Told] = {
+    "P-11.measured": _anew,
     "S176.measured": _metrics,
     "S177.observed": _series,
     "S179.measured": _delays,
@@ -692,20 +701,31 @@ OF_TRAINING: Mapping[str, Told] = {
 """By item about a training, what its recording tells."""
 
 
-def _kube(part: str, judge: Callable[[Mapping[str, Any], Plan], kube.Judged]) -> Callable[[bytes, str, Plan], Again]:
-    """One part of what an API server said, judged as its check did."""
+Judge = Callable[[Mapping[str, Any], Plan], kube.Judged]
+JudgeNode = Callable[[Mapping[str, Any], Plan, str], kube.Judged]
+
+
+def _kube(judge: Judge, *parts: str) -> Callable[[bytes, str, Plan], Again]:
+    """Parts of what an API server said, judged as their check did."""
 
     def again(raw: bytes, subject: str, plan: Plan) -> Again:
-        return Again(*judge({part: _json(raw)[part]}, plan))
+        said = _json(raw)
+        return Again(*judge({part: said[part] for part in parts}, plan))
 
     return again
 
 
-def _kube_node(raw: bytes, subject: str, plan: Plan) -> Again:
-    return Again(*kube.node({"nodes": _json(raw)["nodes"]}, plan, subject))
+def _kube_node(judge: JudgeNode, *parts: str) -> Callable[[bytes, str, Plan], Again]:
+    """The same about one node."""
+
+    def again(raw: bytes, subject: str, plan: Plan) -> Again:
+        return _kube(lambda said, plan: judge(said, plan, subject), *parts)(raw, subject, plan)
+
+    return again
 
 
 OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
+    "P-03.measured": (preemption.Preempted, lambda said, subject, plan: kube.preempted(said, plan)),
     "P-06.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.granted(said, plan, subject)),
     "P-07.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.none_granted(said)),
     "P-10.measured": (platform_trials.Stopped, lambda said, subject, plan: kube.kubelet_stopped(said)),
@@ -726,12 +746,12 @@ def _of_trial(shape: Any, judge: Callable[[Any, str, Plan], kube.Judged]) -> Cal
 
 FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     **{item: _of_trial(*of) for item, of in OF_TRIALS.items()},
-    "P-01.measured": _kube("halves", kube.gangs),
-    "P-02.measured": _kube("block", kube.one_block),
-    "P-04.measured": _kube("trials", kube.admitted),
-    "P-05.measured": _kube("rights", kube.who_may),
-    "P-13.applied": _kube("objects", kube.objects),
-    "P-16.applied": _kube_node,
+    "P-01.measured": _kube(kube.gangs, "halves"),
+    "P-02.measured": _kube(kube.one_block, "block"),
+    "P-04.measured": _kube(kube.held_to_quotas, "trials", "quotas"),
+    "P-05.measured": _kube(kube.who_may, "rights"),
+    "P-13.applied": _kube(kube.objects, "objects"),
+    "P-16.applied": _kube_node(kube.node, "nodes"),
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,
     "S026.measured": _gpus(gpu_faults.installed),
@@ -770,6 +790,24 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
 """By item, how its value is computed from the raw output of its check, with the functions that the check uses."""
 
 
+ON_KUBERNETES: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
+    "S156.applied": _kube_node(kube_policy.registered, "nodes", "hardware"),
+    "S157.applied": _kube(kube_policy.enforced, "objects", "trials", "quotas"),
+    "S158.applied": _kube_node(kube_policy.allotted, "nodes", "grants", "too_many"),
+    "S159.applied": _kube(kube_policy.placed_whole, "objects", "nodes"),
+    "S159.measured": _kube(kube.gangs, "halves"),
+    "S160.applied": _kube(kube_policy.preemption, "objects"),
+    "S160.measured": _of_trial(*OF_TRIALS["P-03.measured"]),
+}
+"""The same for items whose check on a site with Kubernetes is another one. It replaces that of FROM_RAW there."""
+
+
+def computation(item: str, plan: Plan) -> Callable[[bytes, str, Plan], Again] | None:
+    """How the value of an item is computed on the site of a plan; None where it is not."""
+    own = ON_KUBERNETES if plan.site.scheduler.kind == "kubernetes" else {}
+    return own.get(item) or FROM_RAW.get(item)
+
+
 def _digests(raw: bytes) -> list[Part]:
     return [(node, hashlib.sha256(text.encode()).hexdigest()) for node, text in _side_by_side(raw).items()]
 
@@ -786,6 +824,7 @@ def _trained(raw: bytes) -> list[Part]:
 
 
 PARTS: Mapping[str, Callable[[bytes], Sequence[Part]]] = {
+    "P-11.measured": _trained,
     "S058.measured": _digests,
     "S066.measured": _digests,
     "S068.measured": _digests,

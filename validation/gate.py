@@ -7,7 +7,7 @@ cannot be trusted.
 import json
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -250,7 +250,7 @@ def _judged(
         asset_ids=devices.asset_ids,
         today=today,
         host_keys=devices.host_keys,
-        checked=_checked(site, register),
+        checked=checks_of_items(site.scheduler.kind),
         from_raw=devices.raw,
     )
     if why:
@@ -272,16 +272,6 @@ def _read_devices(site: Site, evidence: Path) -> _Devices:
     assets = load_assets(site)
     plan = build(site, assets=assets)
     return _Devices(plan, asset_aliases(assets, plan.gpus), pinned_host_keys(plan), Reader(plan, evidence, assets))
-
-
-def _checked(site: Site, register: Register) -> Mapping[str, Sequence[str]]:
-    """The items that a check can prove on this site. On one with Kubernetes no check of Slurm or of nodes runs yet."""
-    items = register.items
-    return {
-        name: only
-        for name, only in checks_of_items().items()
-        if name not in items or register.can_run(items[name], site)
-    }
 
 
 def _today(read: _Devices) -> tuple[Frozen | None, str]:

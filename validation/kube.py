@@ -6,6 +6,8 @@ Each function gives the value of a record and what is wrong: the checks use them
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from capacity.model import Plan
@@ -16,6 +18,8 @@ from capacity.services.platform.topology import HOSTNAME, node_labels
 from capacity.services.slurm import design as nodes_of
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
+from validation.facts.quotas import Trial as Quota
+from validation.facts.quotas import trials as quota_trials
 
 Judged = tuple[dict[str, Any], list[str]]
 SHOWN = 6
@@ -24,13 +28,18 @@ NOTICED_S = 65.0
 --node-monitor-grace-period, --node-monitor-period) and 10 s between two reports of a kubelet (nodeStatusUpdateFrequency)."""
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
+PREEMPTED = "Preempted"
+"""Reason of the condition Evicted of a workload that yields to another (Kueue 0.15.0, WorkloadEvictedByPreemption)."""
 UNREACHABLE = "node.kubernetes.io/"
 """Taints that the node controller sets on a node that it cannot use."""
 
 
-def objects(said: Mapping[str, Any], plan: Plan) -> Judged:
-    """Each object of the plan, compared with the one that the API server has: what the plan sets has to be there, unchanged."""
-    wanted = [one for one in design(plan).objects if not one.partial]
+def objects(said: Mapping[str, Any], plan: Plan, kinds: Sequence[str] = ()) -> Judged:
+    """Each object of the plan, compared with the one that the API server has: what the plan sets has to be there, unchanged.
+
+    kinds: only objects of these; none: all.
+    """
+    wanted = [one for one in design(plan).objects if not one.partial and (not kinds or one.kind in kinds)]
     live: Mapping[str, Any] = said["objects"]
     problems = [why for one in wanted if (why := _unlike_planned(one, live.get(one.key)))]
     value = {"objects": len(wanted), "as_planned": len(wanted) - len(problems)}
@@ -77,6 +86,11 @@ def _planned(plan: Plan) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, 
     return node_labels(plan), {one.name: one.gpus for one in nodes_of(plan, plan.catalog).nodes}
 
 
+def planned_gpus(plan: Plan) -> Mapping[str, int]:
+    """The GPUs of each GPU node."""
+    return _planned(plan)[1]
+
+
 def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     """One GPU node: ready, open for pods, in its place, with all its GPUs on offer."""
     found = said["nodes"].get(name)
@@ -87,7 +101,7 @@ def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     labels, wanted = found["metadata.labels"] or {}, {**places[name], HOSTNAME: name}
     conditions = {one["type"]: one["status"] for one in found["status.conditions"] or ()}
     ready = conditions.get("Ready") == "True"
-    offered = _whole((found["status.allocatable"] or {}).get(GPU_RESOURCE, "0"))
+    offered = whole((found["status.allocatable"] or {}).get(GPU_RESOURCE, "0"))
     taints = [str(one["key"]) for one in found["spec.taints"] or () if str(one["key"]).startswith(UNREACHABLE)]
     problems = [
         *([] if ready else [f"Ready is {conditions.get('Ready', 'not said')}"]),
@@ -245,6 +259,80 @@ def one_block(said: Mapping[str, Any], plan: Plan) -> Judged:
     return {"pods": len(nodes), "blocks": len(blocks), "of_blocks": all_blocks}, problems
 
 
+def preempted(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """A job of the lowest tier that yielded to one of the highest: evicted by Kueue, it wrote a checkpoint and went on there."""
+    tiers, written = plan.site.tiers, [str(one).split() for one in said["said"]]
+    steps = {word: int(step) for word, step in written}
+    start_s = (_moment(said["started"]) - _moment(said["asked"])).total_seconds()
+    checkpoint, resumed = steps.get("checkpoint"), steps.get("resumed")
+    most_s = float(plan.site.limits["preempt_start_s"].value)
+    problems = [
+        *([f"the urgent job waited {start_s:g} s"] if start_s > most_s else []),
+        *(
+            [f"{said['yielding_tier']} yielded to {said['urgent_tier']}, which does not stand above it"]
+            if not tiers.index(said["urgent_tier"]) < tiers.index(said["yielding_tier"])
+            else []
+        ),
+        *(
+            [f"Kueue evicted the job for the reason {said['evicted'] or '(none)'}, expected {PREEMPTED}"]
+            if said["evicted"] != PREEMPTED
+            else []
+        ),
+        *(["it wrote no checkpoint in its grace time"] if checkpoint is None else []),
+        *([f"it resumed at {resumed}, its checkpoint was {checkpoint}"] if resumed != checkpoint else []),
+        *(
+            [f"it was started {said['starts']} times and wrote {len(written)} lines, expected 2 of each"]
+            if (said["starts"], len(written)) != (2, 2)
+            else []
+        ),
+    ]
+    value = {"start_s": start_s, "grace_s": said["grace_s"], "checkpoint_step": checkpoint, "resumed_step": resumed}
+    return value, problems
+
+
+def _moment(text: str) -> datetime:
+    """A time as the API server writes it."""
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def quotas(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Jobs beyond the limit of an account, alone or beside another's: Kueue made no pod of them, and named a quota."""
+    wanted, tried = list(quota_trials(plan)), list(said["quotas"])
+    problems = []
+    for trial in wanted:
+        one = next((one for one in tried if all(one.get(key) == value for key, value in asdict(trial).items())), None)
+        if why := _over_quota(trial, one):
+            beside = f" beside {trial.beside} of {trial.first}" if trial.first else ""
+            problems.append(f"{trial.pods} nodes for {trial.second}{beside}, limit {trial.limit} GPUs: {why}")
+    return {"limits": len(wanted), "held": len(wanted) - len(problems)}, problems
+
+
+def held_to_quotas(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """What the API server refuses of an account's pods, and what Kueue does not admit of its Jobs."""
+    return joined(admitted(said, plan), quotas(said, plan))
+
+
+def joined(*judged: Judged) -> Judged:
+    """Several judgements as one."""
+    value: dict[str, Any] = {}
+    problems: list[str] = []
+    for one, wrong in judged:
+        value |= one
+        problems += wrong
+    return value, problems
+
+
+def _over_quota(trial: Quota, one: Mapping[str, Any] | None) -> str:
+    if one is None:
+        return "not tried"
+    if one["ran"] != trial.beside:
+        return f"{one['ran']} of {trial.beside} pods of {trial.first} ran: ask again when their GPUs are idle"
+    if one["most"]:
+        return f"{one['most']} pods were made"
+    return "" if "quota" in one["why"] else f"Kueue named no quota: {one['why'] or 'it said nothing'}"
+
+
 def raw_of(said: Mapping[str, Any], *parts: str) -> bytes:
     """Parts of what was said, as evidence keeps them."""
     return json.dumps({part: said[part] for part in parts}, sort_keys=True).encode()
@@ -279,6 +367,7 @@ def _unlike(trial: Trial, answer: Mapping[str, Any] | None) -> str:
     return "" if good else f"expected a refusal with {trial.refused_by!r}, got {answer['said']}"
 
 
-def _whole(quantity: Any) -> int:
+def whole(quantity: Any) -> int:
+    """A whole number as the API server writes one; 0 for another form."""
     text = str(quantity)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0

@@ -232,8 +232,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("say which site to validate: pytest validation --site SITE (a name or a site.yaml)")
     try:
         site = load_site(name)
-        refused = not config.getoption("--planned") and site.scheduler.kind != "kubernetes"
-        if refused and (reason := why_not_tested(site)):
+        if not config.getoption("--planned") and (reason := why_not_tested(site)):
             raise pytest.UsageError(f"{reason}. The items of the plan alone: pytest validation --site SITE --planned")
         signer = None if config.getoption("--no-record") else _signer(site)
         out = var_dir(site.name, config.getoption("--out"))
@@ -295,27 +294,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --planned keep the checks of computed and generated items whose steps belong to capacity or inventory.
-
-    On a site with Kubernetes keep those that know such a site (Register.can_run).
+    """Keep the checks that the site's workload manager can run; with --planned those of computed and generated items whose steps
+    belong to capacity or inventory.
     """
     session, planned = config.stash[KEY], config.getoption("--planned")
-    if not planned and session.site.scheduler.kind != "kubernetes":
-        return
-    kept = [
-        item
-        for item in items
-        if is_planned(session.register, item)
-        or (not planned and (made := _check_of(item)) and _can_run(session, made[0].item))
-    ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
 
+    def wanted(item: pytest.Item) -> bool:
+        made = check_of(item.obj) if isinstance(item, pytest.Function) else None
+        fits = made is None or made.runs_on(session.site)
+        return fits and (not planned or is_planned(session.register, item))
 
-def _can_run(session: Session, item: str) -> bool:
-    """Whether a check of an item runs on the session's site; one that is in no register of the site does not."""
-    found = session.register.items.get(item)
-    return found is not None and session.register.can_run(found, session.site)
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = [item for item in items if wanted(item)]
 
 
 def is_planned(register: Register, test: pytest.Item) -> bool:

@@ -221,18 +221,29 @@ def _source(node: ast.stmt, lines: Sequence[str], wanted: Collection[str]) -> st
 
 
 @functools.cache
-def checks_of_items() -> Mapping[str, tuple[str, ...]]:
+def checks_of_items(manager: str = "") -> Mapping[str, tuple[str, ...]]:
     """The items of the register that a shipped check file claims, read from its source, each with the selectors that its checks
-    are limited to; none: all subjects of the item.
+    are limited to; none: all subjects of the item. manager: only checks that run with this workload manager; '' for all.
     """
     found: dict[str, list[tuple[str, ...]]] = {}
+    for item, of, only in _claims():
+        if not manager or of in ("", manager):
+            found.setdefault(item, []).append(only)
+    return {item: () if () in only else tuple(dict.fromkeys(chain(*only))) for item, only in found.items()}
+
+
+@functools.cache
+def _claims() -> Sequence[tuple[str, str, tuple[str, ...]]]:
+    """Item, workload manager and selectors of each shipped check, as its decorator has them: written out, as a literal."""
+    found = []
     for name in check_files():
         for node in ast.parse((repo_root() / name).read_text(encoding="utf-8")).body:
             for call in getattr(node, "decorator_list", ()):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check":
-                    only = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "only"]
-                    found.setdefault(ast.literal_eval(call.args[0]), []).append(*only or [()])
-    return {item: () if () in only else tuple(dict.fromkeys(chain(*only))) for item, only in found.items()}
+                    told = {one.arg: one.value for one in call.keywords if one.arg in ("only", "manager")}
+                    said = {key: ast.literal_eval(value) for key, value in told.items()}
+                    found.append((ast.literal_eval(call.args[0]), said.get("manager", ""), said.get("only", ())))
+    return found
 
 
 def checked_items() -> frozenset[str]:

@@ -200,15 +200,6 @@ class Item:
         )
 
 
-OF_LOADS = frozenset(
-    (
-        *("S034.measured", "S058.measured", "S066.measured", "S151.measured", "S176.measured", "S177.observed"),
-        *("S179.measured", "S179.observed", "S181.computed", "S181.measured", "S186.measured", "S188.measured"),
-    )
-)
-"""Items that the loads of validation/runners prove, which run on Slurm and on Kubernetes alike."""
-
-
 @dataclass(frozen=True)
 class Register:
     """All of ``steps.yaml``, checked; with all of ``platform_steps.yaml`` on a site that has Kubernetes."""
@@ -226,13 +217,6 @@ class Register:
         """Whether the plan alone answers an item, without facts from devices."""
         kinds, folders = WITHOUT_NODES
         return item.kind in kinds and self.steps[item.step].folder in folders
-
-    def can_run(self, item: Item, site: Site) -> bool:
-        """Whether checks of the item run on a site. With Kubernetes those of its platform do, those that the plan answers, and
-        those of burn-in, collectives and training."""
-        if site.scheduler.kind != "kubernetes":
-            return True
-        return of_platform(item.id) or self.planned(item) or item.id in OF_LOADS
 
     def exercised_items(self) -> frozenset[str]:
         """Ids of the items that a rehearsal on the embedded lab judges; each needs a check that claims it."""
@@ -419,8 +403,13 @@ def load_register(*, platform: bool = False) -> Register:
     if platform:
         more = read_data(PLATFORM_FILE)
         data = {**data, **{key: {**data[key], **more[key]} for key in ("applies", "phases")}}
-        data["steps"] = [*data["steps"], *more["steps"]]
+        data["steps"] = [*(_on_platform(step, more["others"]) for step in data["steps"]), *more["steps"]]
     return parse_register(data)
+
+
+def _on_platform(step: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A step of ``steps.yaml`` with what the platform's file says of its items."""
+    return {**step, "items": [{**item, **others.get(item["id"], {})} for item in step["items"]]}
 
 
 def register_for(site: Site) -> Register:

@@ -139,6 +139,7 @@ RUN_OF: Mapping[str, tuple[str, ...]] = {
     "S181.computed": ("undisturbed",),
     "S186.measured": ("alone", "undisturbed"),
     "S188.measured": ("alone", "interrupted", "undisturbed"),
+    "P-11.measured": ("interrupted",),
 }
 """By item, the runs that it is about. What else a recording has of S177 and S181 is judged too, and S186 is about those of the
 site's scales as well."""
@@ -500,6 +501,32 @@ def silent_detectors(recording: Recording) -> list[str]:
 
 OF_A_SCALE = tuple(f"run {run}:" for run in SCALE_RUNS)
 """How a problem of a run begins that has nothing to do with the loss of a node."""
+
+
+def started_anew(recording: Recording) -> tuple[dict[str, Any], list[str]]:
+    """How the run that lost a node was started again (P-11), and what is wrong with it: all ranks anew, as many as before, without
+    that node."""
+    if not recording.outage:
+        raise Incomplete("no power was cut: " + ("; ".join(recording.problems) or "the recording has no outage"))
+    starts = [
+        one for rank in ranks(recording, "interrupted") for one in events(recording, "interrupted", "start", rank)
+    ]
+    attempts = sorted({int(one["attempt"]) for one in starts})
+    if not attempts:
+        raise Incomplete("no rank of the interrupted run said that it started")
+    before, after = ([one for one in starts if one["attempt"] == at] for at in (attempts[0], attempts[-1]))
+    ranks_of = [sorted(int(one["rank"]) for one in starts) for starts in (before, after)]
+    nodes, victim = sorted({str(one["host"]) for one in after}), str(recording.outage["victim"])
+    value = {"victim": victim, "nodes": nodes, "ranks": len(ranks_of[1]), "restarts": len(attempts) - 1}
+    return value, [
+        *([f"it was started {len(attempts)} times, expected twice"] if len(attempts) != 2 else []),
+        *([f"{victim}, which lost its power, is among its nodes again"] if victim in nodes else []),
+        *(
+            [f"{len(ranks_of[1])} ranks started anew, {len(ranks_of[0])} were there before"]
+            if ranks_of[0] != ranks_of[1]
+            else []
+        ),
+    ]
 
 
 def unrecovered(plan: Plan, recording: Recording, told: Story) -> list[str]:

@@ -141,12 +141,13 @@ def asked_of(
     register: Register, item: Item, plan: PlanView, selected: Mapping[str, list[str]] | None = None
 ) -> list[str]:
     """The subjects of an item that its checks ask on this plan; ``selected`` is ``register.select_all(plan)``, for many items."""
-    if item.id not in checks_of_items() or not register.can_run(item, plan.site):
+    checks = checks_of_items(plan.site.scheduler.kind)
+    if item.id not in checks:
         return []
     found = selected if selected is not None else register.select_all(plan)
-    able = {name for selector in checks_of_items()[item.id] for name in found[selector]}
+    able = {name for selector in checks[item.id] for name in found[selector]}
     subjects = register.subjects(item, plan, selected=found)
-    return [name for name in subjects if name in able] if checks_of_items()[item.id] else subjects
+    return [name for name in subjects if name in able] if checks[item.id] else subjects
 
 
 def refusal(

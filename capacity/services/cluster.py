@@ -22,6 +22,8 @@ POD_LENGTH = 24
 SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
 """Kubernetes' own default; its first address is the API server's, which certificates carry."""
 API_PORT = 6443
+POD_BRIDGE = "cni0"
+"""The bridge of a node's pods (role kubelet)."""
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 """The user that the API server is to its kubelets: for logs, exec and port-forward."""
 
@@ -68,6 +70,18 @@ class Cluster:
     nodes: tuple[Member, ...]
     pods: str = str(PODS)
     services: str = str(SERVICES)
+    oob: tuple[str, ...] = ()
+
+    @property
+    def forwarded(self) -> tuple[str, ...]:
+        """What a node passes on, as its chain of nftables says it (nft(8)): packets from and to its pods, none into the out-of-band
+        network, and none between its own networks."""
+        return (
+            "type filter hook forward priority filter; policy drop;",
+            *(f"ip daddr {prefix} drop" for prefix in self.oob),
+            f'iifname "{POD_BRIDGE}" accept',
+            f'oifname "{POD_BRIDGE}" accept',
+        )
 
     @property
     def api_service(self) -> str:
@@ -114,6 +128,8 @@ class Cluster:
             "authorities": AUTHORITIES,
             "certificates": [asdict(one) for one in self.certificates],
             "kubelet_client": KUBELET_CLIENT,
+            "forwarded": self.forwarded,
+            "pod_bridge": POD_BRIDGE,
         }
         found = json.loads(json.dumps(kept))
         assert isinstance(found, dict)
@@ -151,4 +167,5 @@ def cluster(plan: Plan) -> Cluster:
         version=plan.site.versions["kubernetes"],
         controllers=tuple(Member(name, address[name]) for name in controllers),
         nodes=tuple(Member(name, address[name], str(prefix)) for name, prefix in zip(nodes, pods, strict=False)),
+        oob=(str(given.oob),) if given.oob is not None else (),
     )

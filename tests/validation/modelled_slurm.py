@@ -28,7 +28,7 @@ from validation.facts.separation_acts import PROBE
 from validation.facts.storage_acts import READ_CANARIES, canary_sha256
 from validation.runners.collectives import factor, leaves_of, rows_wanted, wanted_of
 from validation.runners.slurm import ASSOCIATION_COLUMNS, ASSOCIATION_LIMITS, CLASS_COLUMNS, SEPARATOR, USAGE_COLUMNS
-from validation.runners.slurm_stages import CHAIN
+from validation.runners.stages import CHAIN
 from validation.runners.training import CHECKPOINT_EVERY, MODEL, SLOW_MS, SLOW_RANK, SLOW_STEPS, shapes_of
 
 NCCL_TESTS = (Path(__file__).parents[1] / "data" / "modelled" / "nccl-tests" / "all_reduce_gb200_72.txt").read_text()

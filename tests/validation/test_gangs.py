@@ -11,7 +11,7 @@ from network.drivers.errors import BadAnswer
 from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.facts import gangs
-from validation.facts.gangs import HALVES, ONE_BLOCK, ask, sizes
+from validation.facts.gangs import HALVES, ONE_BLOCK, TOO_MANY, ask, sizes
 
 GPU_NODES = [f"gpu{number:03}" for number in range(1, 5)]
 
@@ -29,12 +29,14 @@ class Cluster:
     ) -> None:
         self.nodes, self.whole, self.images = list(nodes), whole, list(images)
         self.jobs: dict[str, int] = {}
+        self.gpus: dict[str, int] = {}
         self.made: list[str] = []
 
     def placed(self) -> dict[str, list[str]]:
         free, found = list(self.nodes), {}
         for name, pods in self.jobs.items():
-            taken = free[:pods] if not self.whole or len(free) >= pods else []
+            fits = self.gpus[name] <= 8 and (not self.whole or len(free) >= pods)
+            taken = free[:pods] if fits else []
             free, found[name] = free[len(taken) :], taken
         return found
 
@@ -48,11 +50,13 @@ class Cluster:
         if verb == "POST":
             name = call["body"]["metadata"]["name"]
             self.jobs[name] = call["body"]["spec"]["completions"]
+            (container,) = call["body"]["spec"]["template"]["spec"]["containers"]
+            self.gpus[name] = int(container["resources"]["limits"]["nvidia.com/gpu"])
             self.made.append(name)
             return {"status": 201, "body": {}}
         if verb == "DELETE":
             return {"status": 200 if self.jobs.pop(path.rpartition("/")[2], None) else 404, "body": {}}
-        if path.startswith(gangs.WORKLOADS):
+        if path.startswith(gangs.WORKLOADS) and path.endswith("/workloads"):
             waits = [name for name, nodes in self.placed().items() if not nodes]
             return {"body": {"items": [workload(name) for name in waits]}}
         (name,) = re.findall(r"job-name%3D(\S+)", path)
@@ -71,7 +75,7 @@ def workload(name: str) -> dict[str, Any]:
 def said_by(cluster: Cluster, plan: Plan) -> dict[str, Any]:
     said = ask(plan, cluster, sleep=lambda seconds: None)
     assert cluster.jobs == {}, "nothing is left"
-    assert cluster.made == [*HALVES, ONE_BLOCK]
+    assert cluster.made == [*HALVES, ONE_BLOCK, TOO_MANY]
     return said
 
 
@@ -80,6 +84,11 @@ def test_gangs_that_start_whole_one_after_the_other_pass(plan: Plan) -> None:
     assert sizes(plan) == (3, 3)
     assert kube.gangs(said, plan) == ({"pods": 3, "beside": 0, "after": 3}, [])
     assert kube.one_block(said, plan) == ({"pods": 3, "blocks": 1, "of_blocks": 1}, [])
+
+
+def test_a_pod_that_asks_for_more_gpus_than_a_node_has_waits(plan: Plan) -> None:
+    said = said_by(Cluster(GPU_NODES), plan)["too_many"]
+    assert said == {"gpus": 9, "pods": 0, "why": "topology allows to fit only 1 out of 3 pod(s)"}
 
 
 def test_a_cluster_that_starts_pods_one_by_one_is_found(plan: Plan) -> None:

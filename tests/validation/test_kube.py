@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from validation.checks import test_platform
 from validation.checks.conftest import PlatformSaid
 from validation.evidence import Record
 from validation.evidence.record import raw_path
-from validation.facts import Answer, Facts
+from validation.facts import Answer, Facts, quotas
 from validation.facts.kube import STRANGER, Right, Trial, ask, path_of, rights, trials
+from validation.kube_policy import PLACEMENT, POLICY, PREEMPTION
 from validation.register import load_register
 
 ACCOUNTS = (
@@ -71,19 +73,26 @@ class Server:
 
 
 def node(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    info = {"kubeletVersion": "v1.36.3", "containerRuntimeVersion": "containerd://1.6.20"}
     return {
         "metadata.name": name,
         "metadata.labels": {**labels, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
         "spec.unschedulable": None,
         "spec.taints": None,
         "status.allocatable": {"nvidia.com/gpu": "8", "cpu": "64"},
+        "status.capacity": {"nvidia.com/gpu": "8", "cpu": "64", "memory": "32768Ki"},
         "status.conditions": [{"type": "Ready", "status": "True"}],
+        "status.nodeInfo": info,
     }
+
+
+KUEUE = "insufficient quota for nvidia.com/gpu in flavor h100, request > maximum capacity (24 > 16)"
 
 
 @pytest.fixture
 def said(plan: Plan) -> dict[str, Any]:
-    return ask(plan, Server(plan))
+    held = [asdict(one) | {"ran": one.beside, "most": 0, "why": KUEUE} for one in quotas.trials(plan)]
+    return ask(plan, Server(plan)) | {"quotas": held}
 
 
 def test_a_platform_as_planned_has_no_problem(said: dict[str, Any], plan: Plan) -> None:
@@ -253,7 +262,6 @@ def test_each_check_keeps_a_raw_output_from_which_the_gate_judges_again(
     register, reader = load_register(platform=True), from_raw.Reader(plan, tmp_path)
     facts, name = Facts(nodes={one: Answer(one, "ssh") for one in plan.devices["name"]}), next(iter(said["nodes"]))
     for check_of_item, item, subject in (
-        (test_platform.test_pods_beyond_quota_and_tiers_are_refused, "P-04.measured", plan.site.name),
         (test_platform.test_users_may_what_their_role_says_and_nothing_else, "P-05.measured", plan.site.name),
         (test_platform.test_objects_of_the_platform_are_as_planned, "P-13.applied", plan.site.name),
         (test_platform.test_node_stands_in_its_place_with_all_its_gpus, "P-16.applied", name),
@@ -271,16 +279,24 @@ def test_each_check_keeps_a_raw_output_from_which_the_gate_judges_again(
         assert (silent.passed, silent.detail) == (False, "ctl01 gave no answer")
 
 
-OF_RAW = {"P-04.measured": "trials", "P-05.measured": "rights", "P-13.applied": "objects"}
+OF_RAW: Mapping[str, tuple[str, ...]] = {
+    "P-04.measured": ("trials", "quotas"),
+    "P-05.measured": ("rights",),
+    "P-13.applied": ("objects",),
+    "S157.applied": ("objects", "trials", "quotas"),
+    "S159.applied": ("objects", "nodes"),
+    "S160.applied": ("objects",),
+}
+KINDS = {"S157.applied": POLICY, "S159.applied": PLACEMENT, "S160.applied": PREEMPTION}
 
 
 @pytest.mark.parametrize("item", OF_RAW)
 def test_the_gate_computes_the_value_again_from_the_raw_output(item: str, said: dict[str, Any], plan: Plan) -> None:
-    raw = kube.raw_of(said, OF_RAW[item])
+    raw = kube.raw_of(said, *OF_RAW[item])
     again = from_raw.computed(item, plan.site.name, plan, raw)
     assert isinstance(again, from_raw.Again)
     assert again.problems == []
-    empty = json.dumps({OF_RAW[item]: [] if item != "P-13.applied" else {}}).encode()
+    empty = json.dumps({part: type(said[part])() for part in OF_RAW[item]}).encode()
     worse = from_raw.computed(item, plan.site.name, plan, empty)
     assert isinstance(worse, from_raw.Again)
     assert worse.problems, "a raw output that says nothing shows nothing"
@@ -289,20 +305,25 @@ def test_the_gate_computes_the_value_again_from_the_raw_output(item: str, said: 
 
 @pytest.mark.parametrize("item", OF_RAW)
 def test_no_part_can_be_left_out_of_the_raw_output(item: str, said: dict[str, Any], plan: Plan) -> None:
-    part = OF_RAW[item]
-    places = list(said[part]) if isinstance(said[part], dict) else range(0, len(said[part]), 1 + len(said[part]) // 40)
-    for place in places:
-        less = copy.copy(said[part])
-        del less[place]
-        found = from_raw.computed(item, plan.site.name, plan, json.dumps({part: less}).encode())
-        assert isinstance(found, str) or found.problems, place
+    whole = {part: said[part] for part in OF_RAW[item]}
+    for part, answers in whole.items():
+        places: Sequence[Any] = list(answers)
+        if not isinstance(answers, dict):
+            places = range(0, len(answers), 1 + len(answers) // 40)
+        if part == "objects" and item in KINDS:
+            places = [place for place in places if place.partition("/")[0] in KINDS[item]]
+        for place in places:
+            less = copy.copy(answers)
+            del less[place]
+            found = from_raw.computed(item, plan.site.name, plan, json.dumps(whole | {part: less}).encode())
+            assert isinstance(found, str) or found.problems, place
 
 
 @pytest.mark.parametrize("item", OF_RAW)
 def test_a_record_with_another_value_is_unlike_its_raw_output(
     item: str, record: Callable[..., Record], said: dict[str, Any], plan: Plan
 ) -> None:
-    again = from_raw.computed(item, plan.site.name, plan, kube.raw_of(said, OF_RAW[item]))
+    again = from_raw.computed(item, plan.site.name, plan, kube.raw_of(said, *OF_RAW[item]))
     assert isinstance(again, from_raw.Again)
     first = next(iter(again.value))
     assert from_raw.unlike(record(item, "lab", value=again.value), again) is None

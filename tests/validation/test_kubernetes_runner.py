@@ -6,6 +6,7 @@ The forms of objects are those of the API's reference (https://kubernetes.io/doc
 
 import contextlib
 import copy
+import importlib
 import inspect
 import json
 import os
@@ -26,10 +27,9 @@ from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
 from validation.check import check_of
-from validation.checks import test_burn_in as burn_in_check
-from validation.checks import test_gpus, test_scheduler, test_sharp, test_training
 from validation.facts.api_calls import kept
-from validation.register import OF_LOADS
+from validation.program import check_files, checks_of_items
+from validation.register import load_register, of_platform
 from validation.runners import burn_in, engine, jobset, kubernetes, slurm
 from validation.runners.engine import Launch, Load, Workload
 from validation.runners.engines import engine_of
@@ -589,16 +589,33 @@ def test_a_node_without_a_kubelet_can_take_no_burn_in(burning: Kubernetes, api: 
 
 
 # ---- which checks --------------------------------------------------------------------------------------------------------
-def test_the_items_of_loads_are_those_whose_checks_use_one() -> None:
-    fixtures, found = {"burn_in", "collectives", "smoke", "rehearsal"}, set()
-    for module in (burn_in_check, test_gpus, test_scheduler, test_sharp, test_training):
+OF_MANAGER = {
+    "slurm": {"scheduler", "slurm_nodes", "policy", "trials"},
+    "kubernetes": {"platform", "platform_said", "gangs_said", "quotas_said", "grants", "yielded"},
+}
+"""Fixtures of checks/conftest.py that ask one workload manager."""
+
+
+def test_a_check_that_asks_one_workload_manager_says_so() -> None:
+    seen = set()
+    for file in check_files():
+        module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
         for value in vars(module).values():
             made = check_of(value) if callable(value) else None
-            if made and (
-                fixtures & {*inspect.signature(value).parameters} or '"in_network"' in inspect.getsource(value)
-            ):
-                found.add(made.item)
-    assert found == OF_LOADS
+            if made is None or of_platform(made.item):
+                continue
+            uses = {*inspect.signature(value).parameters}
+            asks = {name for name, fixtures in OF_MANAGER.items() if fixtures & uses}
+            assert asks <= {made.manager}, f"{made.item} in {file}"
+            seen |= asks
+    assert seen == set(OF_MANAGER)
+
+
+def test_an_item_of_slurm_alone_is_not_exercised_on_kubernetes() -> None:
+    register = load_register(platform=True)
+    without = checks_of_items("slurm").keys() - checks_of_items("kubernetes").keys()
+    assert without, "all have checks: delete this test"
+    assert [item for item in sorted(without) if register.items[item].lab_exercisable] == []
 
 
 def test_a_site_is_driven_through_its_own_workload_manager(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from tests.validation.bench import NOW, SmallPlan
 from validation import freeze
 from validation.evidence import Contents, Record
 from validation.evidence.record import from_statement, to_statement
-from validation.gate import _checked
 from validation.gate_report import as_json, print_verdict, render_page
 from validation.junit import junit_of
 from validation.program import checks_of_items
@@ -40,7 +39,7 @@ def whole(kubernetes_site: Site) -> Register:
 
 def judged(site: Site, *, rehearsal: bool = False) -> Verdict:
     made = register_for(site)
-    checked = _checked(site, made)
+    checked = checks_of_items(site.scheduler.kind)
     return judge(made, SmallPlan(site), Contents(()), (), NOW, rehearsal=rehearsal, checked=checked)
 
 
@@ -101,12 +100,19 @@ def test_an_item_without_a_check_says_so(kubernetes_site: Site, whole: Register)
     assert "Kubernetes platform: no check can prove it yet" in render_page(verdict, whole)
 
 
-def test_checks_of_slurm_are_no_checks_of_such_a_site(kubernetes_site: Site, whole: Register) -> None:
-    known = _checked(kubernetes_site, whole)
-    assert "S160.measured" in checks_of_items()
-    assert "S160.measured" not in known
-    assert "S097.computed" in known
-    assert "S160.measured" in judged(kubernetes_site).no_check
+def test_checks_of_slurm_are_no_checks_of_such_a_site(kubernetes_site: Site) -> None:
+    known = checks_of_items("kubernetes")
+    assert "S162.measured" in checks_of_items("slurm")
+    assert "S162.measured" not in known
+    assert {"S097.computed", "S034.measured", "S157.applied"} <= known.keys()
+    assert "S162.measured" in judged(kubernetes_site).no_check
+
+
+def test_the_platform_says_what_the_lab_cannot_exercise_of_other_items(whole: Register) -> None:
+    item, alone = whole.items["S162.measured"], load_register().items["S162.measured"]
+    assert (alone.lab_exercisable, item.lab_exercisable) == (True, False)
+    assert "Kueue" in item.lab_reason
+    assert dataclasses.replace(item, lab_exercisable=True, lab_reason="") == alone
 
 
 def test_go_live_waits_for_them(kubernetes_site: Site) -> None:
@@ -130,7 +136,7 @@ def test_what_a_rehearsal_exercises_has_a_check_and_the_other_way_round(whole: R
 
 def test_what_no_check_asks_on_such_a_site_an_external_report_closes(kubernetes_site: Site, whole: Register) -> None:
     plan = SmallPlan(kubernetes_site)
-    assert asked_of(whole, whole.items["S160.measured"], plan) == []
+    assert asked_of(whole, whole.items["S162.measured"], plan) == []
     assert asked_of(whole, whole.items["P-05.measured"], plan) == ["lab"]
     assert asked_of(whole, whole.items["S097.computed"], plan) == ["lab"]
 

@@ -481,7 +481,7 @@ def test_a_broken_log_ends_the_run_before_any_check(bench: Bench):
 
 
 OF_SLURM = """
-@check("S160.applied", inputs=("site.scheduler",))
+@check("S160.applied", inputs=("site.scheduler",), manager="slurm")
 def test_of_slurm(subject):
     return Outcome(True, 1, "one")
 """
@@ -492,7 +492,7 @@ def test_of_the_platform(subject):
 """
 
 
-def test_on_kubernetes_the_platforms_checks_run_and_those_of_the_plan(bench: Bench):
+def test_on_kubernetes_the_platforms_checks_run_and_those_that_ask_no_slurm(bench: Bench):
     data = yaml.safe_load(bench.site.read_text())
     data["scheduler"] = {"kind": "kubernetes", "accounts": [{"name": "research", "users": ["alice"]}]}
     data["versions"]["kubernetes"] = "1.36.3"

@@ -18,6 +18,7 @@ from capacity.services import telemetry
 from capacity.services.boot import record
 from capacity.services.boot.intents import all_drive_serials
 from capacity.services.slurm import CHECK_USERS, Design, design
+from capacity.storage.load import shared
 from inventory.delivered import power_acts
 from inventory.delivered.assets import load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
@@ -40,6 +41,7 @@ from validation.facts import (
     incast,
     node_results,
     probes,
+    quotas,
     revoked,
     second_reader,
     separation_acts,
@@ -55,7 +57,7 @@ from validation.facts.gather import address_of, diagnosed
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
-from validation.runners import ansible, granted, kubernetes, platform_trials, slurm, slurm_trials, training
+from validation.runners import ansible, granted, kubernetes, platform_trials, preemption, slurm, slurm_trials, training
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
@@ -277,6 +279,13 @@ def engine(plan: Plan, request: pytest.FixtureRequest, at_the_end: Callable[[Cal
     if plan.site.scheduler.kind == "slurm":
         site_slurm: slurm.Slurm = request.getfixturevalue("scheduler")
         return site_slurm
+    site_kubernetes: kubernetes.Kubernetes = request.getfixturevalue("platform")
+    return site_kubernetes
+
+
+@pytest.fixture(scope="session")
+def platform(plan: Plan, at_the_end: Callable[[Callable[[], None]], None]) -> kubernetes.Kubernetes:
+    """The site's Kubernetes. Its loads end with the run."""
     made = kubernetes.connect(plan)
     _close_at_the_end(made, at_the_end)
     return made
@@ -347,6 +356,15 @@ def gangs_said(plan: Plan) -> PlatformSaid:
         return PlatformSaid({}, str(error))
 
 
+@pytest.fixture(scope="session")
+def quotas_said(plan: Plan) -> PlatformSaid:
+    """What became of Jobs beyond the limits of accounts, which the site's Kueue was given."""
+    try:
+        return PlatformSaid({"quotas": quotas.ask(plan, kube_facts.over_ssh(plan))})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
 @dataclass(frozen=True)
 class Told:
     """What a trial of the platform gave, and how long it took. `error` says why it gave nothing."""
@@ -365,26 +383,33 @@ def _told(ask: Callable[[], Mapping[str, Any]]) -> Told:
 
 
 @pytest.fixture(scope="session")
-def grants(plan: Plan) -> Told:
+def grants(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """By node and trial: GPUs of pods that ask for all of a node but one, for one, and for none."""
-    return _told(lambda: granted.try_grants(plan, kubernetes.connect(plan)))
+    return _told(lambda: granted.try_grants(plan, platform))
 
 
 @pytest.fixture(scope="session")
-def changed_by_hand(plan: Plan) -> Told:
+def yielded(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
+    """A job that yields the GPUs of a node to one of a higher tier, and goes on afterwards."""
+    mount = shared(plan.site, plan.devices).mount_point
+    return _told(lambda: preemption.preempt(plan, platform, mount))
+
+
+@pytest.fixture(scope="session")
+def changed_by_hand(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """An object of the platform that was changed and put back."""
-    return _told(lambda: platform_trials.change_by_hand(plan, kubernetes.connect(plan)))
+    return _told(lambda: platform_trials.change_by_hand(plan, platform))
 
 
 @pytest.fixture(scope="session")
-def kubelet_stopped(plan: Plan) -> Told:
+def kubelet_stopped(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """A kubelet that was stopped for a while, only where the site file allows faults."""
     if not plan.site.validation.fault_injection:
         pytest.skip(
             "NOT RUN: it stops the kubelet of a GPU node for a minute; a site allows it with validation: {fault_injection: true} "
             "in its site file"
         )
-    return _told(lambda: platform_trials.stop_kubelet(kubernetes.connect(plan)))
+    return _told(lambda: platform_trials.stop_kubelet(platform))
 
 
 @pytest.fixture(scope="session")

@@ -225,8 +225,7 @@ def test_node_has_its_addresses_and_cannot_reach_management(
     problems += [f"could not be pinged: {one}" for one in untried]
     partitions, pkeys = pkeys_of(subject, plan, facts, guids)
     problems += partitions
-    forwards = node.data["forwards"] and not access.accepted(plan.site, "forwarding")
-    problems += ["passes packets on between its networks"] if forwards else []
+    problems += access.forwards(plan, subject, node.data)
     if (rows["network"] == "oob").any():
         # Only the allowed way in proves that the network was there to be denied.
         problems += [] if reached or not answers else ["its leg in the out-of-band network reaches nothing there"]

@@ -12,11 +12,15 @@ from typing import Any
 
 from capacity.model import Plan
 from validation import kube
-from validation.check import Outcome, check
+from validation import training_story as story
+from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import PlatformSaid, Told
+from validation.checks.test_training import INPUTS as TRAINING
+from validation.checks.test_training import SETUP, as_planned, touched
 from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.kube import controller_of
+from validation.runners.training import Recording
 
 PLATFORM = (
     "site.scheduler",
@@ -42,17 +46,28 @@ Judge = Callable[[Mapping[str, Any], Plan], kube.Judged]
 
 
 def outcome(
-    judge: Judge, plan: Plan, said: PlatformSaid, seen: tuple[Identity, ...], part: str, good: str, of: str = ""
+    judge: Judge, plan: Plan, said: PlatformSaid, seen: tuple[Identity, ...], good: str, *parts: str
 ) -> Outcome:
-    """What a judgement makes of the answers. part: of them it is evidence for, alone what is said of `of` where that is given.
-    good: the sentence of a pass, with places for the value's parts.
+    """What a judgement makes of the answers. good: the sentence of a pass, with places for the value's parts. parts: those of the
+    answers that it is made of, which evidence keeps.
     """
     if said.error:
         return Outcome(False, None, said.error, identities=seen)
     value, problems = judge(said.answers, plan)
-    kept = {part: {of: said.answers[part].get(of)}} if of else said.answers
-    raw = kube.raw_of(kept, part)
+    raw = kube.raw_of(said.answers, *parts)
     return Outcome(not problems, value, kube.shown(problems) or good.format(**value), identities=seen, raw=raw)
+
+
+def of_node(said: PlatformSaid, name: str) -> PlatformSaid:
+    """The same answers, with what is said of one node alone."""
+    nodes = {name: said.answers["nodes"].get(name)} if "nodes" in said.answers else {}
+    return PlatformSaid({**said.answers, "nodes": nodes}, said.error)
+
+
+def together(*said: PlatformSaid) -> PlatformSaid:
+    """Several answers as one; the first error is that of all."""
+    answers = {part: answer for one in said for part, answer in one.answers.items()}
+    return PlatformSaid(answers, next((one.error for one in said if one.error), ""))
 
 
 @check("P-01.measured", inputs=(*PLATFORM, *PLACES))
@@ -60,7 +75,7 @@ def test_of_two_gangs_over_half_one_runs_whole_and_the_other_after_it(
     subject: str, plan: Plan, facts: Facts, gangs_said: PlatformSaid
 ) -> Outcome:
     good = "two gangs of {pods} pods: one ran whole, no pod of the other beside it, and that one whole after it"
-    return outcome(kube.gangs, plan, gangs_said, controllers(plan, facts), "halves", good)
+    return outcome(kube.gangs, plan, gangs_said, controllers(plan, facts), good, "halves")
 
 
 @check("P-02.measured", inputs=(*PLATFORM, *PLACES))
@@ -68,15 +83,23 @@ def test_a_gang_stands_in_one_block_of_the_plan(
     subject: str, plan: Plan, facts: Facts, gangs_said: PlatformSaid
 ) -> Outcome:
     good = "{pods} pods ran in one of {of_blocks} blocks"
-    return outcome(kube.one_block, plan, gangs_said, controllers(plan, facts), "block", good)
+    return outcome(kube.one_block, plan, gangs_said, controllers(plan, facts), good, "block")
+
+
+@check("P-03.measured", inputs=(*PLATFORM, *PLACES))
+def test_a_lower_tier_yields_with_a_checkpoint_and_goes_on(
+    subject: str, plan: Plan, facts: Facts, yielded: Told
+) -> Outcome:
+    return of_preemption(plan, facts, yielded)
 
 
 @check("P-04.measured", inputs=(*PLATFORM, *PLACES))
-def test_pods_beyond_quota_and_tiers_are_refused(
-    subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid
+def test_what_goes_beyond_quota_and_tiers_is_refused(
+    subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid, quotas_said: PlatformSaid
 ) -> Outcome:
-    good = "{pods} pods tried as dry runs, {refused} refused by the rule that is meant for them"
-    return outcome(kube.admitted, plan, platform_said, controllers(plan, facts), "trials", good)
+    good = "{pods} pods tried as dry runs, {refused} refused by the rule that is meant for them; {held} Jobs beyond limits held"
+    said = together(platform_said, quotas_said)
+    return outcome(kube.held_to_quotas, plan, said, controllers(plan, facts), good, "trials", "quotas")
 
 
 @check("P-05.measured", inputs=(*PLATFORM, *PLACES))
@@ -84,7 +107,7 @@ def test_users_may_what_their_role_says_and_nothing_else(
     subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid
 ) -> Outcome:
     good = "{asked} rights asked, {allowed} allowed, as planned"
-    return outcome(kube.who_may, plan, platform_said, controllers(plan, facts), "rights", good)
+    return outcome(kube.who_may, plan, platform_said, controllers(plan, facts), good, "rights")
 
 
 @check("P-06.measured", inputs=(*PLATFORM, *PLACES))
@@ -117,12 +140,26 @@ def test_a_kubelet_that_stops_is_missed_and_its_pods_run_on(
     return of_trial(kube.kubelet_stopped, kubelet_stopped, (*of_node, *controllers(plan, facts)), good)
 
 
+@check("P-11.measured", inputs=TRAINING)
+@as_planned("P-11.measured")
+def test_a_gang_that_loses_a_node_starts_anew_as_a_whole_elsewhere(
+    subject: str, plan: Plan, rehearsal: Recording, facts: Facts
+) -> Outcome:
+    found, raw = touched(plan, facts, rehearsal), rehearsal.as_json()
+    try:
+        value, problems = story.started_anew(rehearsal)
+    except story.Incomplete as error:
+        return Outcome(False, None, str(error), identities=found, raw=raw, command=SETUP)
+    good = f"{value['victim']} lost its power: all {value['ranks']} ranks started anew on {', '.join(value['nodes'])}"
+    return Outcome(not problems, value, "; ".join(problems) or good, identities=found, raw=raw, command=SETUP)
+
+
 @check("P-13.applied", inputs=(*PLATFORM, *PLACES))
 def test_objects_of_the_platform_are_as_planned(
     subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid
 ) -> Outcome:
     good = "{objects} objects are as planned"
-    return outcome(kube.objects, plan, platform_said, controllers(plan, facts), "objects", good)
+    return outcome(kube.objects, plan, platform_said, controllers(plan, facts), good, "objects")
 
 
 @check("P-16.applied", inputs=(*PLATFORM, *PLACES))
@@ -131,7 +168,7 @@ def test_node_stands_in_its_place_with_all_its_gpus(
 ) -> Outcome:
     seen = (*facts.nodes[subject].identities, *controllers(plan, facts))
     good = "ready, {gpus} GPUs on offer, labels as planned"
-    return outcome(partial(kube.node, name=subject), plan, platform_said, seen, "nodes", good, of=subject)
+    return outcome(partial(kube.node, name=subject), plan, of_node(platform_said, subject), seen, good, "nodes")
 
 
 @check("P-13.measured", inputs=(*PLATFORM, *PLACES))
@@ -152,6 +189,14 @@ def test_etcd_has_no_secret_in_clear(
 def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: Told) -> Outcome:
     good = "{keys} keys, {bytes} bytes: saved in {save_s} s, restored and served in {restore_s} s"
     return of_trial(kube.restored, restored_etcd, facts.nodes[controller_of(plan)].identities, good)
+
+
+def of_preemption(plan: Plan, facts: Facts, yielded: Told) -> Outcome:
+    """What is made of the job that yielded to another."""
+    limit = site_limit(plan.site, "preempt_start_s")
+    good = "started after {start_s:g} s; the other wrote step {checkpoint_step} in its grace of {grace_s} s and went on from there"
+    made = of_trial(partial(kube.preempted, plan=plan), yielded, controllers(plan, facts), good)
+    return replace(made, unit="s", limit=limit)
 
 
 def of_trial(

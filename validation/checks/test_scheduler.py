@@ -3,6 +3,7 @@
 import re
 import secrets
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from capacity.model import Plan
@@ -17,8 +18,8 @@ from validation.evidence import Identity
 from validation.facts import Facts
 from validation.facts.gather import identities
 from validation.facts.node_results import left_unsigned, side_by_side
-from validation.runners import slurm_stages
-from validation.runners.engine import Ran, Rank, named, workload_of
+from validation.runners import slurm_stages, stages
+from validation.runners.engine import Job, Ran, Rank, named, workload_of
 from validation.runners.slurm import Slurm
 
 WHOLE_STARTS = {"SchedulerType": "sched/backfill", "SelectType": "select/cons_tres"}
@@ -31,7 +32,7 @@ def gpu_nodes(plan: Plan) -> list[str]:
     return plan.devices.loc[plan.devices["role"] == "gpu", "name"].tolist()
 
 
-@check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"))
+@check("S156.applied", inputs=("site.scheduler", "site.versions", "frame.devices", "assets"), manager="slurm")
 def test_node_is_registered_with_its_hardware(
     subject: str, plan: Plan, facts: Facts, slurm_nodes: SlurmNodes
 ) -> Outcome:
@@ -83,7 +84,7 @@ def all_identities(plan: Plan, facts: Facts) -> tuple[Identity, ...]:
     return identities([facts.nodes.get(name) for name in gpu_nodes(plan)])
 
 
-@check("S159.applied", inputs=("site.scheduler", "assets", "frame.devices"))
+@check("S159.applied", inputs=("site.scheduler", "assets", "frame.devices"), manager="slurm")
 def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     try:
         config = scheduler.config()
@@ -115,7 +116,11 @@ def test_jobs_never_share_nodes_in_time(subject: str, plan: Plan, facts: Facts, 
     )
 
 
-@check("S159.measured", inputs=("site.scheduler", "frame.devices", "assets", "site.server", "site.versions"))
+@check(
+    "S159.measured",
+    inputs=("site.scheduler", "frame.devices", "assets", "site.server", "site.versions"),
+    manager="slurm",
+)
 def test_large_jobs_start_whole_or_not_at_all(subject: str, plan: Plan, facts: Facts, scheduler: Slurm) -> Outcome:
     nodes = len(gpu_nodes(plan))
     size = nodes // 2 + 1
@@ -162,20 +167,28 @@ def wait_running(scheduler: Slurm, jobs: list[int], budget_s: float) -> int:
 @check(
     "S165.measured",
     inputs=("site.scheduler", "site.storage", "assets", "frame.devices", "site.versions"),
+    manager="slurm",
 )
 def test_stages_hand_on_by_hash_and_a_failed_one_stops_its_chain(
     subject: str, plan: Plan, facts: Facts, scheduler: Slurm
 ) -> Outcome:
     budget = site_limit(plan.site, "job_start_s")
     folder = f"{shared(plan.site, plan.devices).mount_point}/jobs/bringup-stages-{secrets.token_hex(4)}"
+    return of_stages(
+        lambda: slurm_stages.run(scheduler, folder, float(budget.value)), budget, all_identities(plan, facts)
+    )
+
+
+def of_stages(run: Callable[[], Mapping[str, Job]], budget: Limit, seen: tuple[Identity, ...]) -> Outcome:
+    """What is made of jobs in stages, whichever workload manager ran them."""
     try:
-        ended = slurm_stages.run(scheduler, folder, float(budget.value))
+        ended = run()
     except DeviceError as error:
         return Outcome(False, None, str(error))
-    wrong, said = slurm_stages.faults(ended), slurm_stages.hashes(ended)
-    made = said[slurm_stages.CHAIN[-1]].get("made", "")
+    wrong, said = stages.faults(ended), stages.hashes(ended)
+    made = said[stages.CHAIN[-1]].get("made", "")
     good = (
-        f"{', '.join(slurm_stages.CHAIN)} ran one after the other, each took what the one before it made by its SHA-256, last "
+        f"{', '.join(stages.CHAIN)} ran one after the other, each took what the one before it made by its SHA-256, last "
         f"{made[:12]}; a failed stage cancelled its successor"
     )
     return Outcome(
@@ -183,7 +196,7 @@ def test_stages_hand_on_by_hash_and_a_failed_one_stops_its_chain(
         {"states": {stage: job.state for stage, job in ended.items()}, "hashes": said},
         "; ".join(wrong) or good,
         limit=budget,
-        identities=all_identities(plan, facts),
+        identities=seen,
         raw=repr(ended).encode(),
     )
 

@@ -21,7 +21,7 @@ def designed(plan: Plan) -> Design:
     return design(plan, plan.catalog)
 
 
-@check("S157.generated", inputs=(*SCHEDULER, "site.storage", "frame.devices", "site.gpu"))
+@check("S157.generated", inputs=(*SCHEDULER, "site.storage", "frame.devices", "site.gpu"), manager="slurm")
 def test_priority_classes_and_accounts_are_consistent(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
     tiers, names = plan.site.tiers, [account.name for account in wanted.accounts]
@@ -61,7 +61,7 @@ def test_priority_classes_and_accounts_are_consistent(subject: str, plan: Plan) 
     )
 
 
-@check("S157.applied", inputs=(*SCHEDULER, "site.storage", "assets", "frame.devices", "site.gpu"))
+@check("S157.applied", inputs=(*SCHEDULER, "site.storage", "assets", "frame.devices", "site.gpu"), manager="slurm")
 def test_priority_classes_and_accounts_are_applied_and_enforced(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
@@ -102,6 +102,7 @@ def test_priority_classes_and_accounts_are_applied_and_enforced(
 @check(
     "S158.generated",
     inputs=("site.scheduler", "site.gpu", "site.fabric", "frame.devices", "site.storage", "site.tiers"),
+    manager="slurm",
 )
 def test_gpus_and_topology_match_the_plan(subject: str, plan: Plan) -> Outcome:
     wanted = designed(plan)
@@ -121,7 +122,11 @@ def test_gpus_and_topology_match_the_plan(subject: str, plan: Plan) -> Outcome:
     return Outcome(not problems, value, "; ".join(problems) or good, raw=repr(wanted.switches).encode())
 
 
-@check("S158.applied", inputs=("site.scheduler", "site.gpu", "frame.devices", "assets", "site.storage", "site.tiers"))
+@check(
+    "S158.applied",
+    inputs=("site.scheduler", "site.gpu", "frame.devices", "assets", "site.storage", "site.tiers"),
+    manager="slurm",
+)
 def test_job_gets_the_gpus_it_asked_for_and_no_other(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:
@@ -177,7 +182,7 @@ def test_job_gets_the_gpus_it_asked_for_and_no_other(
     )
 
 
-@check("S160.applied", inputs=(*SCHEDULER, "assets", "frame.devices", "site.gpu", "site.storage"))
+@check("S160.applied", inputs=(*SCHEDULER, "assets", "frame.devices", "site.gpu", "site.storage"), manager="slurm")
 def test_preempted_jobs_are_requeued_after_their_grace_time(
     subject: str, plan: Plan, facts: Facts, policy: Policy
 ) -> Outcome:
@@ -207,6 +212,7 @@ def test_preempted_jobs_are_requeued_after_their_grace_time(
 @check(
     "S160.measured",
     inputs=(*SCHEDULER, "site.limits", "assets", "frame.devices", "site.gpu", "site.storage", "site.versions"),
+    manager="slurm",
 )
 def test_preempting_job_starts_in_time_and_its_victim_resumes(
     subject: str, plan: Plan, facts: Facts, trials: Trials
@@ -242,7 +248,11 @@ def test_preempting_job_starts_in_time_and_its_victim_resumes(
     )
 
 
-@check("S162.applied", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
+@check(
+    "S162.applied",
+    inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"),
+    manager="slurm",
+)
 def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
     fields = seen.reservation
@@ -272,6 +282,7 @@ def test_reservation_is_as_requested(subject: str, plan: Plan, facts: Facts, tri
 @check(
     "S162.measured",
     inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers", "site.versions"),
+    manager="slurm",
 )
 def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: Facts, trials: Trials) -> Outcome:
     seen = trials.window
@@ -318,7 +329,11 @@ def test_reserved_window_is_free_for_its_owner(subject: str, plan: Plan, facts: 
     )
 
 
-@check("S163.applied", inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"))
+@check(
+    "S163.applied",
+    inputs=("site.scheduler", "assets", "frame.devices", "site.gpu", "site.storage", "site.tiers"),
+    manager="slurm",
+)
 def test_usage_is_charged_to_accounts_in_gpu_hours(
     subject: str, plan: Plan, facts: Facts, policy: Policy, trials: Trials
 ) -> Outcome:

@@ -28,6 +28,7 @@ OF_ITS_SUBJECT = frozenset({"S034.measured", "S151.measured"})
 """Items about one node: their raw output is what that node signed."""
 JOINED = frozenset(
     {
+        "P-11.measured",
         "S058.measured",
         "S066.measured",
         "S068.measured",

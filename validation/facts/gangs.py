@@ -1,8 +1,8 @@
-"""Whether gangs start whole and where: Jobs without work that the site's Kueue places for a moment.
+"""Whether gangs start whole and where: Jobs without work that the site's Kueue places for a moment, and one that it must not.
 
     said = ask(plan, over_ssh(plan))       # plain data; DeviceError when the controller or the API server does not answer
 
-Three Jobs in the namespace `commissioning`, of containers that do nothing (the pause image that the nodes have already), in the
+Four Jobs in the namespace `commissioning`, of containers that do nothing (the pause image that the nodes have already), in the
 lowest tier that the namespace may use: any other job that needs their GPUs preempts them. They take over half of the cluster for
 some seconds, so they start on a cluster that others leave idle, and else wait until the time is up. All are deleted at the end.
 """
@@ -16,20 +16,19 @@ from capacity.model import Plan
 from capacity.services.platform.queues import LOCAL_QUEUE
 from capacity.services.platform.tenancy import GPU_RESOURCE
 from capacity.services.platform.topology import PREFIX, node_labels
-from capacity.services.slurm import CHECK_ACCOUNT
+from capacity.services.slurm import CHECK_ACCOUNT, Design
 from capacity.services.slurm import design as nodes_of
 from validation.facts.kube import DONE, MESSAGE, ApiServer, CallApi, controller_of
 
 BLOCK = f"{PREFIX}/block"
 HALVES, ONE_BLOCK = ("bringup-gang-a", "bringup-gang-b"), "bringup-gang-block"
+TOO_MANY = "bringup-too-many-gpus"
 START_S = 120.0
 """For a gang to run: Kueue and the scheduler take seconds, a machine with other work longer. A choice of ours."""
 HOLD_S = 10.0
 """How long the second gang is watched beside the first."""
 POLL_S = 2.0
-JOBS = f"/apis/batch/v1/namespaces/{CHECK_ACCOUNT}/jobs"
-PODS = f"/api/v1/namespaces/{CHECK_ACCOUNT}/pods"
-WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{CHECK_ACCOUNT}/workloads"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta1/namespaces"
 JOB_OF_POD = "batch.kubernetes.io/job-name"
 POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
 WORKLOAD_FIELDS = ("metadata.ownerReferences", "status.conditions")
@@ -79,7 +78,9 @@ def sizes(plan: Plan) -> tuple[int, int]:
 
 
 def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
-    """What became of the three. `halves`: samples of running and of all pods of both; `block`: the nodes of the third."""
+    """What became of the four. `halves`: samples of running and of all pods of both; `block`: the nodes of the third; `too_many`:
+    how many pods the fourth had at most, and why it waits.
+    """
     half, one_block = sizes(plan)
     site = Site(plan, call, sleep)
     with site.job(HALVES[0], half), site.job(HALVES[1], half):
@@ -92,28 +93,40 @@ def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) 
     with site.job(ONE_BLOCK, one_block, BLOCK):
         site.until(ONE_BLOCK, one_block)
         _, nodes, said = site.seen(ONE_BLOCK)
+    with site.job(TOO_MANY, 1, gpus=site.largest + 1):
+        most, waits = site.refused(TOO_MANY)
     return {
         "halves": {"pods": half, "first": first, "samples": samples, "then": then, "why": why},
         "block": {"pods": one_block, "nodes": sorted(nodes), "why": said},
+        "too_many": {"gpus": site.largest + 1, "pods": most, "why": waits},
     }
 
 
-class Site(ApiServer):
-    """The Jobs of one run."""
+def lowest_tier(wanted: Design, account: str) -> str:
+    """The lowest tier that an account may use."""
+    (own,) = [one for one in wanted.accounts if one.name == account]
+    return [one.name for one in wanted.qos if one.name in own.qos][-1]
 
-    def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
+
+class Site(ApiServer):
+    """The Jobs of one run in the namespace of an account. gpus, largest: of the node with the fewest and of that with the most."""
+
+    def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None], account: str = CHECK_ACCOUNT) -> None:
         super().__init__(call, controller_of(plan))
-        self._sleep = sleep
+        self._sleep, self.account = sleep, account
         wanted = nodes_of(plan, plan.catalog)
-        (account,) = [one for one in wanted.accounts if one.name == CHECK_ACCOUNT]
-        self._tier = [one.name for one in wanted.qos if one.name in account.qos][-1]
-        self._gpus = min(one.gpus for one in wanted.nodes)
+        self.tier = lowest_tier(wanted, account)
+        self.gpus, self.largest = (of(one.gpus for one in wanted.nodes) for of in (min, max))
+        self._jobs = f"/apis/batch/v1/namespaces/{account}/jobs"
+        self._pods = f"/api/v1/namespaces/{account}/pods"
+        self._workloads = f"{WORKLOADS}/{account}/workloads"
         self._image = self.image([wanted.nodes[0].name])
 
     @contextlib.contextmanager
-    def job(self, name: str, pods: int, level: str = "") -> Iterator[None]:
-        body = job(name, CHECK_ACCOUNT, self._tier, pods, self._gpus, self._image, level)
-        self.ask({"verb": "POST", "path": JOBS, "body": body, "only": (MESSAGE,)})
+    def job(self, name: str, pods: int, level: str = "", gpus: int = 0) -> Iterator[None]:
+        """A Job while the body runs. gpus: of each pod; 0: all of a node."""
+        body = job(name, self.account, self.tier, pods, gpus or self.gpus, self._image, level)
+        self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,)})
         try:
             yield
         finally:
@@ -122,7 +135,9 @@ class Site(ApiServer):
     def delete(self, name: str) -> None:
         """Delete a Job with its pods, and wait until these are gone."""
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        self.ask({"verb": "DELETE", "path": f"{JOBS}/{name}", "body": body, "only": (MESSAGE,)}, accept=(*DONE, 404))
+        self.ask(
+            {"verb": "DELETE", "path": f"{self._jobs}/{name}", "body": body, "only": (MESSAGE,)}, accept=(*DONE, 404)
+        )
         for _ in range(int(START_S / POLL_S)):
             if self.seen(name)[0][1] == 0:
                 return
@@ -154,12 +169,23 @@ class Site(ApiServer):
             self._sleep(POLL_S)
         return samples
 
+    def refused(self, name: str) -> tuple[int, str]:
+        """(most pods of a Job that Kueue must not admit, why it waits; '' where Kueue has not said in time)."""
+        most, why = 0, ""
+        for _ in range(int(START_S / POLL_S)):
+            counts, _, why = self.seen(name)
+            most = max(most, counts[1])
+            if most or why:
+                break
+            self._sleep(POLL_S)
+        return most, why
+
     def seen(self, name: str) -> tuple[tuple[int, int], list[str], str]:
         """((running, all) pods of a Job, the nodes of those that run, why Kueue has not admitted it)."""
         selector = f"?labelSelector={JOB_OF_POD}%3D{name}"
         pods, workloads = self.ask(
-            {"verb": "GET", "path": f"{PODS}{selector}", "fields": POD_FIELDS},
-            {"verb": "GET", "path": WORKLOADS, "fields": WORKLOAD_FIELDS},
+            {"verb": "GET", "path": f"{self._pods}{selector}", "fields": POD_FIELDS},
+            {"verb": "GET", "path": self._workloads, "fields": WORKLOAD_FIELDS},
         )
         running = [
             str(one["spec.nodeName"])

@@ -40,7 +40,9 @@ NODE_FIELDS = (
     "spec.unschedulable",
     "spec.taints",
     "status.allocatable",
+    "status.capacity",
     "status.conditions",
+    "status.nodeInfo",
 )
 ALLOWED, MESSAGE = "status.allowed", "message"
 """What is kept of the answers to a SubjectAccessReview and to a pod, and of every refusal."""

@@ -508,6 +508,12 @@ def forwards() -> bool:
     return "1" in (read(f"/proc/sys/net/{key}").strip() for key in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"))
 
 
+def forwarded() -> list[str]:
+    """Rules of the chain that says what a node of Kubernetes passes on (role kubernetes), in order; [] where it has none."""
+    lines = output("nft", "list", "chain", "inet", "bringup_pods", "forward", ok=(0, 1, NOT_INSTALLED)).splitlines()
+    return [line.strip() for line in lines if line.startswith("\t\t") and line.strip() != "}"]
+
+
 def hardware() -> dict[str, Any]:
     memory = re.search(r"MemTotal:\s+(\d+) kB", read("/proc/meminfo"))
     return {"cpus": os.cpu_count(), "memory_kib": int(memory[1]) if memory else 0, "machine": platform.machine()}
@@ -604,6 +610,7 @@ PARTS: dict[str, Callable[[], Any]] = {
     "slurm": slurm,
     "hardware": hardware,
     "forwards": forwards,
+    "forwarded": forwarded,
     "kernel": platform.release,
     "command_line": lambda: read("/proc/cmdline"),
 }

@@ -548,6 +548,7 @@ class NodeData(TypedDict, total=False):
     slurm: SlurmState
     hardware: Hardware
     forwards: Flag
+    forwarded: list[Line]
     kernel: Line
     command_line: Text
     pings: list[Ping]

@@ -17,16 +17,22 @@ def node_pod(
     limit_s: float,
     gpus: int = 0,
     labels: Mapping[str, str] | None = None,
+    folders: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The pod. It sees programs and libraries of its node read-only, asks for `gpus` GPUs, and ends after limit_s seconds."""
-    given = {**FOLDERS, LOADER[0]: LOADER[1]}
+    """The pod. It sees programs and libraries of its node read-only, asks for `gpus` GPUs, and ends after limit_s seconds.
+
+    folders: of the node, which it may write to.
+    """
+    given = {**FOLDERS, LOADER[0]: LOADER[1]} | {path: path for path in folders}
     container: dict[str, Any] = {
         "name": "main",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": [plain(word) for word in command],
         "env": [{"name": "PATH", "value": PATH}],
-        "volumeMounts": [{"name": f"v{at}", "mountPath": path, "readOnly": True} for at, path in enumerate(given)],
+        "volumeMounts": [
+            {"name": f"v{at}", "mountPath": path, "readOnly": path not in folders} for at, path in enumerate(given)
+        ],
         "securityContext": {"runAsUser": 0, "runAsGroup": 0, "privileged": False},
     }
     if gpus:

@@ -13,13 +13,18 @@ from typing import Any
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.tenancy import GPU_RESOURCE, quantity
 from capacity.services.platform.topology import GPU
-from capacity.services.slurm import Account, Node
+from capacity.services.slurm import CHECK_ACCOUNT, Account, Node
+from inventory.site.sections.software import LOADS
 
 API = "kueue.x-k8s.io/v1beta1"
+NAMESPACE = "kubernetes.io/metadata.name"
+"""Label of each namespace that the API server sets."""
 ROOT = "root"
 """The cohort above all; no account may have this name (inventory/site/sections/software.py)."""
 LOCAL_QUEUE = "default"
 """Kueue puts a job that names no queue into the local queue of this name."""
+LOADS_QUEUE = "acceptance"
+"""The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
 
 
 def capacity_of(nodes: Sequence[Node]) -> dict[str, str]:
@@ -60,7 +65,7 @@ def queues(accounts: Sequence[Account], totals: Mapping[str, str], flavor: str) 
     for account in accounts:
         spec = {
             "cohort": account.name if account.name in parents else account.parent,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": account.name}},
+            "namespaceSelector": _selects(account.name),
             "queueingStrategy": "BestEffortFIFO",
             "resourceGroups": _groups(nothing, flavor, account.max_gpus),
             "preemption": {
@@ -73,6 +78,16 @@ def queues(accounts: Sequence[Account], totals: Mapping[str, str], flavor: str) 
         yield PlatformObject(
             API, "LocalQueue", LOCAL_QUEUE, {"spec": {"clusterQueue": account.name}}, namespace=account.name
         )
+
+    body = {"spec": {"clusterQueue": CHECK_ACCOUNT}}
+    yield PlatformObject(API, "LocalQueue", LOADS_QUEUE, body, namespace=LOADS)
+
+
+def _selects(account: str) -> dict[str, Any]:
+    """The namespaces whose jobs an account's queue takes: its own; that of the checks also takes acceptance's loads."""
+    if account != CHECK_ACCOUNT:
+        return {"matchLabels": {NAMESPACE: account}}
+    return {"matchExpressions": [{"key": NAMESPACE, "operator": "In", "values": [account, LOADS]}]}
 
 
 def _groups(quota: Mapping[str, str], flavor: str, max_gpus: int | None = None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from validation.runners.engine import Job
-from validation.runners.slurm_stages import CHAIN, FAILING, NEVER, WANTED, faults, hashes, script_of
+from validation.runners.stages import CHAIN, FAILING, NEVER, WANTED, faults, hashes, script_of
 
 
 def job(state: str, output: bytes = b"") -> Job:

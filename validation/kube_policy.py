@@ -1,0 +1,180 @@
+"""Whether a Kubernetes platform schedules as the steps about the scheduler ask (S156 to S160), from plan and answers. Pure.
+
+As in kube.py, each function gives the value of a record and what is wrong; checks and gate call the same ones.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from capacity.model import Plan
+from capacity.services.platform import design
+from capacity.services.platform.queues import ROOT
+from capacity.services.platform.tenancy import GPU_RESOURCE, gpus_allowed
+from capacity.services.platform.topology import GPU, node_labels
+from capacity.services.slurm import design as accounts_of
+from validation import kube
+from validation.facts.gangs import BLOCK
+from validation.kube import Judged
+
+POLICY = ("PriorityClass", "ResourceQuota", "RoleBinding", "Cohort", "ClusterQueue", "LocalQueue")
+"""Kinds of objects that say who may use how much in which tier."""
+PREEMPTION = ("PriorityClass", "ClusterQueue", "Cohort")
+PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
+"""Kinds of objects by which Kueue places a workload whole: a flavour with a topology assigns all pods before one starts
+(https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/)."""
+VENDOR = GPU_RESOURCE.partition("/")[0]
+RUNTIME = "containerd://"
+KIB = {"Ki": 1, "Mi": 1024, "Gi": 1024**2}
+
+
+def registered(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
+    """One GPU node as the API server knows it, beside what the node itself has (`hardware`: cpus, memory_kib)."""
+    value, problems = kube.node(said, plan, name)
+    found = said["nodes"].get(name)
+    if not isinstance(found, Mapping):
+        return {**value, "cpus": 0, "memory_kib": 0}, problems
+    info, capacity = found["status.nodeInfo"] or {}, found["status.capacity"] or {}
+    kubelet, pin = str(info.get("kubeletVersion", "")), plan.site.versions.get("kubernetes", "")
+    runtime = str(info.get("containerRuntimeVersion", ""))
+    cpus, memory_kib = kube.whole(capacity.get("cpu", "0")), _kib(capacity.get("memory", "0"))
+    has = said["hardware"]
+    problems = [
+        *problems,
+        *([f"its kubelet is {kubelet or 'of no version'}, pinned v{pin}"] if kubelet != f"v{pin}" else []),
+        *([f"its pods run in {runtime or 'nothing'}, expected containerd"] if not runtime.startswith(RUNTIME) else []),
+        *([f"{cpus} CPUs registered, the node has {has['cpus']}"] if cpus != has["cpus"] else []),
+        *(
+            [f"{memory_kib} KiB of memory registered, the node has {has['memory_kib']}"]
+            if not 0 < memory_kib <= has["memory_kib"]
+            else []
+        ),
+    ]
+    return {**value, "cpus": cpus, "memory_kib": memory_kib}, problems
+
+
+def _kib(quantity: Any) -> int:
+    """KiB of a quantity of memory as a kubelet writes it (32Gi, 1014212Ki); 0 for another form."""
+    text = str(quantity)
+    number, unit = text[:-2], text[-2:]
+    return int(number) * KIB[unit] if unit in KIB and number.isascii() and number.isdigit() and len(number) < 15 else 0
+
+
+def consistent(plan: Plan) -> Judged:
+    """Tiers as PriorityClasses, and for each account its quota, queue and place in the tree of cohorts."""
+    wanted, objects = accounts_of(plan, plan.catalog), design(plan).objects
+    classes = {one.name: one.body for one in objects if one.kind == "PriorityClass"}
+    values = [body["value"] for body in classes.values()]
+    quotas = {
+        one.namespace: one.body["spec"]["hard"] for one in objects if (one.kind, one.name) == ("ResourceQuota", "gpus")
+    }
+    queues = {one.name: one.body["spec"] for one in objects if one.kind == "ClusterQueue"}
+    cohorts = {one.name: one.body["spec"].get("parentName", "") for one in objects if one.kind == "Cohort"}
+    local = {one.namespace: one.body["spec"]["clusterQueue"] for one in objects if one.kind == "LocalQueue"}
+    allowed = gpus_allowed(wanted.accounts, design(plan).gpus)
+    limited = [one.name for one in wanted.accounts if one.max_gpus is not None]
+    lowest = plan.site.tiers[-1:]
+    problems = [
+        *(["the classes are not the site's tiers, highest first"] if tuple(classes) != plan.site.tiers else []),
+        *(["priorities do not fall from tier to tier"] if values != sorted(set(values), reverse=True) else []),
+        *(
+            f"{name} preempts others: it is the lowest tier"
+            for name in lowest
+            if classes.get(name, {}).get("preemptionPolicy") != "Never"
+        ),
+        *(
+            f"{one.name} has no quota of {allowed[one.name]} GPUs"
+            for one in wanted.accounts
+            if _count(quotas.get(one.name, {}).get(f"requests.{GPU_RESOURCE}")) != allowed[one.name]
+        ),
+        *(f"{one.name} has no queue of its own" for one in wanted.accounts if local.get(one.name) != one.name),
+        *(
+            f"the queue of {name} is below cohort {spec['cohort']}, which is not below {ROOT}"
+            for name, spec in queues.items()
+            if not _below_root(spec["cohort"], cohorts)
+        ),
+        *([] if limited else ["no account has a limit: add max_gpus to an account of scheduler.accounts"]),
+    ]
+    value = {"classes": len(classes), "accounts": len(wanted.accounts), "limited": len(limited)}
+    return value, problems
+
+
+def _count(quantity: str | None) -> int:
+    """The GPUs of a quota of the plan (tenancy.quantity)."""
+    return kube.whole((quantity or "").replace("k", "000"))
+
+
+def _below_root(cohort: str, parents: Mapping[str, str]) -> bool:
+    for _ in range(len(parents) + 1):
+        if cohort == ROOT:
+            return True
+        cohort = parents.get(cohort, "")
+    return False
+
+
+def allocation(plan: Plan) -> Judged:
+    """GPUs in the quota of all, and labels that tell each GPU node's place in every level of the topology."""
+    labels, objects = node_labels(plan), design(plan)
+    gpu = plan.devices[plan.devices["role"] == "gpu"]
+    planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in gpu["model"])
+    (root,) = [one for one in objects.objects if (one.kind, one.name) == ("Cohort", ROOT)]
+    quota = {
+        one["name"]: one["nominalQuota"]
+        for group in root.body["spec"]["resourceGroups"]
+        for flavor in group["flavors"]
+        for one in flavor["resources"]
+    }
+    granted = _count(quota.get(GPU_RESOURCE))
+    unit_of = dict(zip(gpu["name"], gpu["unit"], strict=True))
+    blocks: dict[str, set[int]] = {}
+    for name, one in labels.items():
+        blocks.setdefault(one.get(BLOCK, ""), set()).add(unit_of.get(name, -1))
+    mixed = [block or "no block" for block, units in blocks.items() if len(units) != 1]
+    levels = objects.levels[:-1]
+    problems = [
+        *([f"{granted} GPUs to grant, {planned} planned"] if granted != planned else []),
+        *([] if set(labels) == set(unit_of) else ["a GPU node has no labels, or another node has"]),
+        *(
+            f"{name} has no label {level}"
+            for name, one in labels.items()
+            for level in (*levels, GPU)
+            if level not in one
+        ),
+        *([f"{', '.join(mixed)} mix scalable units"] if mixed else []),
+    ]
+    return {"gpus": granted, "nodes": len(labels), "blocks": len(blocks), "levels": len(levels)}, problems
+
+
+def enforced(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """The policy's objects as planned, and what it refuses: pods beyond quota and tier, Jobs beyond the limits of Kueue."""
+    return kube.joined(kube.objects(said, plan, POLICY), kube.admitted(said, plan), kube.quotas(said, plan))
+
+
+def preemption(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Tiers and queues that say who yields to whom."""
+    return kube.objects(said, plan, PREEMPTION)
+
+
+def placed_whole(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """Queues that place all pods of a job at once, and nodes that offer whole GPUs alone, all that they have."""
+    value, problems = kube.objects(said, plan, PLACEMENT)
+    gpus = kube.planned_gpus(plan)
+    for name, count in gpus.items():
+        offered = (said["nodes"].get(name) or {}).get("status.allocatable") or {}
+        other = sorted(key for key in offered if key.startswith(f"{VENDOR}/") and key != GPU_RESOURCE)
+        if other:
+            problems.append(f"{name} offers {', '.join(other)}: GPUs that are shared or divided")
+        if (seen := kube.whole(offered.get(GPU_RESOURCE, "0"))) != count:
+            problems.append(f"{name} offers {seen} GPUs, planned {count}")
+    return {**value, "nodes": len(gpus)}, problems
+
+
+def allotted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
+    """One GPU node: its place as planned, pods that have what they were granted, and none that asks for more than a node has."""
+    more = said["too_many"]
+    asked, most = max(kube.planned_gpus(plan).values()) + 1, more["pods"]
+    problems = [
+        *([f"a pod that asks for {asked} GPUs of a node was made {most} times"] if most else []),
+        *([] if more["why"] else [f"nobody says why a pod that asks for {asked} GPUs of a node waits"]),
+        *([f"{more['gpus']} GPUs were asked for, planned {asked}"] if more["gpus"] != asked else []),
+    ]
+    return kube.joined(kube.node(said, plan, name), kube.granted(said["grants"], plan, name), ({}, problems))
