@@ -214,6 +214,19 @@ def test_pods_of_a_node_get_its_prefix_and_every_other_node_a_route_to_it(writte
     assert "ip_forward" not in unit(written, "ctl01", "bringup-pod-routes")
 
 
+def test_what_a_gpu_node_passes_on_is_set_before_it_passes_on_anything(written: Any) -> None:
+    routes, chain = unit(written, "gpu001", "bringup-pod-routes"), written["gpu001"]["/etc/kubernetes/forwarded.nft"]
+    assert routes.index("nft -f /etc/kubernetes/forwarded.nft") < routes.index("ip_forward")
+    rules = [line.strip() for line in chain["content"].splitlines() if line.startswith("\t\t")]
+    assert rules == [
+        "type filter hook forward priority filter; policy drop;",
+        "ip daddr 10.79.0.0/24 drop",
+        'iifname "cni0" accept',
+        'oifname "cni0" accept',
+    ]
+    assert "/etc/kubernetes/forwarded.nft" not in written["ctl01"]
+
+
 def test_kube_proxy_sets_its_rules_by_nftables_and_leaves_the_hosts_table_alone_in_a_container(written: Any) -> None:
     light, machine = (
         yaml.safe_load(written[host]["/etc/kubernetes/kube-proxy.yaml"]["content"]) for host in ("gpu001", "gpu002")

@@ -188,7 +188,10 @@ def system_tuple(data: Mapping[str, Any], bmc: Answer | None) -> tuple[str, ...]
 
 @check(
     "S053.applied",
-    inputs=("site.addressing", "site.fabric", "site.validation", "frame.addresses", "assets", "frame.cables"),
+    inputs=(
+        *("site.addressing", "site.fabric", "site.name", "site.scheduler", "site.validation", "site.versions"),
+        *("frame.addresses", "frame.cables", "frame.devices", "assets"),
+    ),
 )
 def test_node_has_its_addresses_and_cannot_reach_management(
     subject: str, plan: Plan, facts: Facts, guids: Mapping[str, str]
