@@ -40,6 +40,14 @@ def host_routes(site: Site, catalog: Catalog, given: pd.DataFrame, devices: pd.D
     return rails.host_routes(site, catalog, addresses(site, catalog, given), devices, split=rails.rails_of_ipv6(site))
 
 
+def beside_management(site: Site, address: str) -> str:
+    """IPv6 address, with its length, beside an IPv4 address of the management network; '' without an IPv6 prefix there."""
+    given = site.addressing
+    if given.bmc_ipv6 is None:
+        return ""
+    return _at_the_same_place(given.oob, given.bmc_ipv6, given.bmc_ipv6.prefixlen)(address)
+
+
 def _beside(site: Site, catalog: Catalog) -> Mapping[str, Callable[[str], str]]:
     """{network: IPv6 address beside an IPv4 address with its length} of the networks that have both prefixes."""
     given = site.addressing

@@ -89,9 +89,14 @@ def _ipv6_of(beside: dict[tuple[str, str], str], own: tuple[str, str], leaf: tup
 
 
 def oob_legs_of(plan: Plan, servers: set[str]) -> dict[str, dict[str, str]]:
-    """Interface and address (with prefix length) in the out-of-band network of each server that has a leg there."""
+    """Interface and addresses (with prefix length) in the out-of-band network of each server that has a leg there."""
     found = plan.addresses[(plan.addresses["network"] == "oob") & plan.addresses["device"].isin(servers)]
-    return {row["device"]: {"interface": row["interface"], "address": row["address"]} for row in records(found)}
+    legs = {}
+    for row in records(found):
+        second = ipv6.beside_management(plan.site, row["address"])
+        beside = {"address_ipv6": second} if second else {}
+        legs[row["device"]] = {"interface": row["interface"], "address": row["address"], **beside}
+    return legs
 
 
 def slurm_of(plan: Plan, catalog: Catalog, addresses: dict[str, str]) -> dict[str, Any]:

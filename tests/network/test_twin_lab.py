@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,28 @@ def bgpd_conf(model: Model) -> str:
         " neighbor FABRIC remote-as external",
         *(f" neighbor {port} interface peer-group FABRIC" for port in sorted(model.neighbours)),
         " address-family ipv4 unicast",
-        "  redistribute connected",
-        *(f"  aggregate-address {prefix} summary-only" for prefix in sorted(model.aggregates)),
+        *_routes(model, 4),
         " exit-address-family",
+        *(
+            [" address-family ipv6 unicast", "  neighbor FABRIC activate", *_routes(model, 6), " exit-address-family"]
+            if model.ipv6
+            else []
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _routes(model: Model, family: int) -> list[str]:
+    """What a switch announces of one family."""
+    return [
+        "  redistribute connected",
+        *(f"  aggregate-address {prefix} summary-only" for prefix in aggregates(model, family)),
+    ]
+
+
+def aggregates(model: Model, family: int) -> list[str]:
+    """The prefixes of a leaf's servers of one family; a spine has none."""
+    return sorted(prefix for prefix in model.aggregates if ip_network(prefix).version == family)
 
 
 @dataclass
@@ -74,7 +92,7 @@ class Twin:
 
     def hops(self, device: str, prefix: str) -> set[str]:
         """Ports by which a switch sends to a prefix."""
-        shown = self.inside(device, "ip", "-4", "route", "show", prefix).stdout
+        shown = self.inside(device, "ip", f"-{ip_network(prefix).version}", "route", "show", prefix).stdout
         return set(re.findall(r"\bdev (\S+)", shown))
 
     def pings(self, server: str, source: str, target: str) -> bool:
@@ -136,20 +154,28 @@ def wire(twin: Twin, stack: contextlib.ExitStack) -> None:
     for server in SERVERS:
         net.ip(["link set lo up"], twin.namespace(server))
         for rail in rails_of(server):
-            said = rail["settings"]
-            fabric = said["route_fabric"]
-            net.ip(
-                [
-                    f"link set {rail['name']} up",
-                    *(f"addr add {address} dev {rail['name']}" for address in said["addresses"]),
-                    *(
-                        f"route add {route['prefix']} via {route['gateway']} src {route['source']} table {route['table']}"
-                        for route in (said["route_rail"], fabric)
-                    ),
-                    f"rule add from {said['rule']['source']} table {said['rule']['table']}",
-                ],
-                twin.namespace(server),
-            )
+            net.ip([f"link set {rail['name']} up"], twin.namespace(server))
+            for suffix in ("", "_ipv6"):
+                of_family(twin, server, rail["name"], rail["settings"], suffix)
+
+
+def of_family(twin: Twin, server: str, port: str, said: dict[str, Any], suffix: str) -> None:
+    """Addresses, routes and rule of one family on a server's rail."""
+    rule = said[f"rule{suffix}"]
+    net.ip(
+        [
+            *(f"addr add {address} dev {port}{' nodad' if suffix else ''}" for address in said[f"addresses{suffix}"]),
+            *(
+                f"route add {route['prefix']} via {route['gateway']} src {route['source']} table {route['table']}"
+                for route in (said[f"route_rail{suffix}"], said[f"route_fabric{suffix}"])
+            ),
+        ],
+        twin.namespace(server),
+    )
+    added = twin.inside(
+        server, "ip", "-6" if suffix else "-4", "rule", "add", "from", rule["source"], "table", rule["table"]
+    )
+    assert added.returncode == 0, added.stderr
 
 
 def rails_of(server: str) -> list[dict[str, Any]]:
@@ -181,10 +207,23 @@ def until(reached: Callable[[], bool]) -> bool:
     return done
 
 
-def aggregate(model: Model) -> str:
-    """The IPv4 prefix of a leaf's servers; routes of IPv6 are not asked for here."""
-    (found,) = [prefix for prefix in model.aggregates if ":" not in prefix]
+def aggregate(model: Model, family: int) -> str:
+    """The one prefix of a leaf's servers."""
+    (found,) = aggregates(model, family)
     return found
+
+
+def loopback(model: Model, family: int) -> str:
+    """The address of a switch, as its neighbours' routes name it."""
+    own = (ip_interface(address) for port, address in model.addresses if port == "lo")
+    (found,) = [str(one.ip) for one in own if one.version == family]
+    return found
+
+
+def source(server: str, rail: str, family: int) -> str:
+    """The address of a server on a rail."""
+    (found,) = [one["settings"] for one in rails_of(server) if one["name"] == rail]
+    return str(found["rule_ipv6" if family == 6 else "rule"]["source"])
 
 
 def ports_between(one: str, others: tuple[str, ...]) -> set[str]:
@@ -193,42 +232,41 @@ def ports_between(one: str, others: tuple[str, ...]) -> set[str]:
     }
 
 
-def test_a_leaf_reaches_the_other_rail_by_every_link_to_every_spine(twin: Twin) -> None:
-    prefix = aggregate(twin.models["rol002"])
+both_families = pytest.mark.parametrize("family", [4, 6])
+
+
+@both_families
+def test_a_leaf_reaches_the_other_rail_by_every_link_to_every_spine(twin: Twin, family: int) -> None:
+    prefix = aggregate(twin.models["rol002"], family)
     wanted = ports_between("rol001", SPINES)
     assert len(wanted) == 32
     assert until(lambda: twin.hops("rol001", prefix) == wanted), twin.hops("rol001", prefix) ^ wanted
 
 
-def test_leaves_announce_their_aggregate_and_no_link(twin: Twin) -> None:
+@both_families
+def test_leaves_announce_their_aggregate_and_no_link(twin: Twin, family: int) -> None:
     leaves = [twin.models[name] for name in LEAVES]
-    own = aggregate(leaves[0])
+    own = aggregate(leaves[0], family)
     assert until(lambda: twin.hops("ros001", own) == ports_between("ros001", ("rol001",)))
-    shown = twin.inside("ros001", "ip", "-4", "route", "show", "proto", "bgp").stdout
+    shown = twin.inside("ros001", "ip", f"-{family}", "route", "show", "proto", "bgp").stdout
     routes = {line.split()[0] for line in shown.splitlines() if not line[0].isspace()}
-    assert routes == {*map(aggregate, leaves), *(leaf.router_id for leaf in leaves)}
+    assert routes == {one for leaf in leaves for one in (aggregate(leaf, family), loopback(leaf, family))}
 
 
-def test_servers_reach_each_other_on_their_rail_and_across_rails(twin: Twin) -> None:
-    sources = {
-        (server, rail["name"]): rail["settings"]["rule"]["source"] for server in SERVERS for rail in rails_of(server)
-    }
-    pairs = [
-        (sources["gpu001", "rail0"], sources["gpu002", "rail0"]),
-        (sources["gpu001", "rail0"], sources["gpu002", "rail1"]),
-        (sources["gpu001", "rail1"], sources["gpu002", "rail0"]),
-    ]
-    for source, target in pairs:
-        assert until(partial(twin.pings, "gpu001", source, target)), (source, target)
+@both_families
+def test_servers_reach_each_other_on_their_rail_and_across_rails(twin: Twin, family: int) -> None:
+    for rail, other in (("rail0", "rail0"), ("rail0", "rail1"), ("rail1", "rail0")):
+        own, target = source("gpu001", rail, family), source("gpu002", other, family)
+        assert until(partial(twin.pings, "gpu001", own, target)), (own, target)
 
 
-def test_without_one_spine_the_other_carries_all(twin: Twin) -> None:
-    prefix = aggregate(twin.models["rol002"])
+@both_families
+def test_without_one_spine_the_other_carries_all(twin: Twin, family: int) -> None:
+    prefix = aggregate(twin.models["rol002"], family)
     net.ip([f"link set {port} down" for port in ports_between("ros001", LEAVES)], twin.namespace("ros001"))
     try:
         assert until(lambda: twin.hops("rol001", prefix) == ports_between("rol001", ("ros002",)))
-        (source,) = [one["settings"]["rule"]["source"] for one in rails_of("gpu001") if one["name"] == "rail0"]
-        (target,) = [one["settings"]["rule"]["source"] for one in rails_of("gpu002") if one["name"] == "rail1"]
-        assert until(lambda: twin.pings("gpu001", source, target))
+        own, target = source("gpu001", "rail0", family), source("gpu002", "rail1", family)
+        assert until(lambda: twin.pings("gpu001", own, target))
     finally:
         net.ip([f"link set {port} up" for port in ports_between("ros001", LEAVES)], twin.namespace("ros001"))

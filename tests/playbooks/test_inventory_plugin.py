@@ -7,9 +7,11 @@ from pathlib import Path
 import jinja2
 import pytest
 
+from capacity.build import build
 from inventory.catalog import load_catalog
 from inventory.paths import site_dir
 from inventory.site import load_site
+from inventory.site.whatif import changed
 from tests.network import dual_stack
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible, load
@@ -92,6 +94,21 @@ def test_networkd_gets_both_families_and_nothing_of_ipv6_without_it(hosts):
     assert "LinkLocalAddressing=no" in written(hosts, "link.network.j2")
     assert "net.ipv6.fib_multipath_hash_policy = 1" in written(made, "sysctl.conf.j2")
     assert "net.ipv6.fib_multipath_hash_policy" not in written(hosts, "sysctl.conf.j2")
+
+
+def test_a_management_nodes_leg_has_both_families_where_bmcs_do(hosts):
+    made = load("inventory_plugins/bringup.py").hosts_of(
+        build(changed("lab", ["addressing.bmc_ipv6=fd00:77::/64"])), load_catalog()
+    )
+    environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string((PLAYBOOKS / "roles/base/templates/oob.network.j2").read_text())
+    leg, plain = made.hosts["mgm01"]["bringup_oob"], hosts.hosts["mgm01"]["bringup_oob"]
+    assert leg == {**plain, "address_ipv6": leg["address_ipv6"]}
+    place = int(ipaddress.ip_interface(plain["address"]).ip) & 0xFF
+    assert ipaddress.ip_interface(leg["address_ipv6"]) == ipaddress.ip_interface(f"fd00:77::{place:x}/64")
+    second = f"\nAddress={leg['address_ipv6']}\nLinkLocalAddressing=ipv6\nIPv6AcceptRA=no\n"
+    assert second in template.render(bringup_oob=leg)
+    assert f"\nAddress={plain['address']}\nLinkLocalAddressing=no\n" in template.render(bringup_oob=plain)
 
 
 def test_hosts_are_reached_at_their_provisioning_address(hosts):

@@ -11,6 +11,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services.boot.intents import Intents, boot_server
+from network.wiring import ipv6
 
 LEASE_S = 3600
 TFTP_ROOT = "/srv/bringup/boot/tftp"
@@ -18,6 +19,8 @@ BIOS_LOADER, EFI_LOADER, SCRIPT = "undionly.kpxe", "ipxe.efi", "boot.ipxe"
 """iPXE's loaders by their names in the distributions' package ipxe, and the script that every iPXE starts with."""
 EFI_ARCHITECTURES = (7, 9)
 HTTP_ARCHITECTURE = 16
+LEAST_IPV6 = 64
+"""Bits of the prefix of a range of DHCPv6 (dnsmasq(8))."""
 
 
 def base_url(plan: Plan) -> str:
@@ -61,8 +64,11 @@ def dnsmasq(plan: Plan, found: Intents) -> str:
 def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Address, options: Sequence[str] = ()) -> str:
     """dnsmasq.conf of a second instance: addresses for BMCs, PDUs and switches. `address` is the server's own there.
 
-    `options` are lines for the tag of one device, which is its name: where a switch's first boot fetches its files.
+    `options` are lines for the tag of one device, which is its name: where a switch's first boot fetches its files. With a prefix
+    for IPv6 there, BMCs get that address too. Router advertisements send them to DHCPv6 for it (RFC 4861, the flag M), and to no
+    router.
     """
+    site = plan.site
     lines = [
         "# Written by `bringup boot render`. Addresses of the management network for the MACs of assets.csv, and for no others.",
         "port=0",
@@ -75,11 +81,21 @@ def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Addres
         f"dhcp-range={_range(plan.site.addressing.oob)}",
         "dhcp-option=option:router",
     ]
+    if site.addressing.bmc_ipv6 is not None:
+        lines += [
+            f"listen-address={ipv6.beside_management(site, str(address)).partition('/')[0]}",
+            f"dhcp-range={_range_ipv6(site.addressing.bmc_ipv6)}",
+            "enable-ra",
+            "ra-param=*,0,0",
+        ]
+    bmcs = set(plan.addresses.loc[plan.addresses["network"] == "bmc", "address"])
     rows = zip(found.managed["device"], found.managed["mac"], found.managed["address"], strict=True)
     tagged = {option.removeprefix("dhcp-option=tag:").partition(",")[0] for option in options}
     for device, mac, leased in rows:
         tag = f"set:{device}," if device in tagged else ""
-        lines.append(f"dhcp-host={mac},{tag}{leased.partition('/')[0]},{device},{LEASE_S}")
+        second = ipv6.beside_management(site, leased).partition("/")[0] if leased in bmcs else ""
+        both = f"{leased.partition('/')[0]}{f',[{second}]' if second else ''}"
+        lines.append(f"dhcp-host={mac},{tag}{both},{device},{LEASE_S}")
     return "\n".join([*lines, *options]) + "\n"
 
 
@@ -140,6 +156,11 @@ def _leases(found: Intents) -> list[tuple[str, str, str]]:
     """(device, MAC, address without prefix length) of every server that boots."""
     rows = zip(found.hosts["device"], found.hosts["mac"], found.hosts["address"], strict=True)
     return [(device, mac, address.partition("/")[0]) for device, mac, address in rows]
+
+
+def _range_ipv6(prefix: ipaddress.IPv6Network) -> str:
+    """dnsmasq takes no prefix below 64 bits; the addresses of a management network of IPv4 lie in the first one of those."""
+    return f"{prefix.network_address},static,{max(prefix.prefixlen, LEAST_IPV6)},{LEASE_S}"
 
 
 def _range(prefix: object) -> str:

@@ -1,6 +1,7 @@
 """What a boot server serves: DHCP of two servers alike, iPXE scripts, seeds without secrets, answers of installers."""
 
 import dataclasses
+import ipaddress
 import json
 import subprocess
 
@@ -8,10 +9,13 @@ import jsonschema
 import pytest
 import yaml
 
+from capacity.build import build
 from capacity.services.boot import BootError, ImageError, files, intents, medium, parse_image
 from capacity.services.boot.seeds import console_keys
 from inventory.paths import repo_root
 from inventory.site.sections.provisioning import Provisioning
+from inventory.site.whatif import changed
+from network.wiring import ipv6
 from tests.capacity.services.boot.cases import IMAGE, PUBLIC_KEY, all_delivered, delivered, image
 from tests.plans import plan_of
 
@@ -61,6 +65,43 @@ def test_bmcs_get_their_planned_address_in_the_management_network():
     line = next(line for line in rendered()["dnsmasq-management.conf"].splitlines() if ",gpu001," in line)
     row = PLAN.addresses.query("device == 'gpu001' and network == 'bmc'").iloc[0]
     assert line == f"dhcp-host={row['mac']},{row['address'].split('/')[0]},gpu001,3600"
+
+
+def dual_stack(prefix="fd00:77::/64"):
+    """The lab with a prefix for IPv6 of its BMCs."""
+    plan = build(changed("lab", [f"addressing.bmc_ipv6={prefix}"]))
+    return plan, files(plan, intents(plan, ASSETS), {"gpu": image()}, PUBLIC_KEY)["dnsmasq-management.conf"]
+
+
+@pytest.mark.needs("dnsmasq")
+@pytest.mark.parametrize("prefix", ["fd00:77::/48", "fd00:77::/64", "fd00:77::/112"])
+def test_dnsmasq_takes_the_second_family_of_bmcs(prefix, tmp_path):
+    (tmp_path / "dnsmasq.conf").write_text(dual_stack(prefix)[1])
+    done = subprocess.run(
+        ["dnsmasq", "--test", f"--conf-file={tmp_path / 'dnsmasq.conf'}"], capture_output=True, text=True, check=False
+    )
+    assert "syntax check OK" in done.stderr, done.stderr
+
+
+def test_bmcs_get_their_ipv6_address_as_the_table_of_reservations_has_it_and_pdus_none():
+    plan, text = dual_stack()
+    second = ipv6.addresses(plan.site, plan.catalog, plan.addresses).set_index("device")["address"]
+    hosts = [line.removeprefix("dhcp-host=").split(",") for line in text.splitlines() if line.startswith("dhcp-host=")]
+    given = {line[-2]: line[2] for line in hosts if line[2].startswith("[")}
+    assert given == {device: f"[{address.partition('/')[0]}]" for device, address in second.items()}
+    assert "gpu001" in given
+    assert "pdu-r01-a" in {line[-2] for line in hosts} - set(given)
+
+
+def test_advertisements_send_bmcs_to_dhcp_and_to_no_router():
+    _, text = dual_stack("fd00:77::/48")
+    lines = text.splitlines()
+    assert "dhcp-range=fd00:77::,static,64,3600" in lines
+    assert {"enable-ra", "ra-param=*,0,0"} <= set(lines)
+    own = next(line.partition("=")[2] for line in lines if line.startswith("listen-address=fd00"))
+    first = next(line.partition("=")[2] for line in lines if line.startswith("listen-address=10."))
+    assert int(ipaddress.ip_address(own)) & 0xFFFF == int(ipaddress.ip_address(first)) & 0xFF
+    assert "enable-ra" not in rendered()["dnsmasq-management.conf"]
 
 
 def test_a_script_names_its_kernel_initramfs_and_plan():
