@@ -14,14 +14,19 @@ from inventory.catalog import Catalog
 from network import nos
 from network.nos.access import PRIORITY, ROOT_PRIORITY, AccessConfig, AccessModel, AccessPort
 from network.nos.cumulus import access as cumulus
+from network.nos.eos import access as eos
 from network.nos.sonic import access as sonic
 from network.render import Plan
 from network.roce import SYSTEMS, Rendering, management, secrets
 from network.wiring.oob import AGGREGATION
 
-RENDER: Mapping[str, Callable[[AccessConfig], str]] = {"cumulus": cumulus.render, "sonic": sonic.render}
+RENDER: Mapping[str, Callable[[AccessConfig], str]] = {
+    "cumulus": cumulus.render,
+    "eos": eos.render,
+    "sonic": sonic.render,
+}
 """{network OS: how the configuration of an out-of-band switch is written}."""
-READ: Mapping[str, Callable[[str], AccessModel]] = {"cumulus": cumulus.read, "sonic": sonic.read}
+READ: Mapping[str, Callable[[str], AccessModel]] = {"cumulus": cumulus.read, "eos": eos.read, "sonic": sonic.read}
 """{network OS: what such a text says}."""
 PROVISIONING = "node-provisioning"
 """Stage of the cables in the provisioning network; all others are in the management network."""
@@ -98,7 +103,7 @@ def _not_covered(plan: Plan, configs: Mapping[str, AccessConfig], key: str) -> l
         f"nothing applies the files of out-of-band switches: network OS {system}, {nos.capabilities(system)['run']}"
     )
     found.append(
-        "port eth0 of out-of-band switches: the plan has no cable there; their address is in the management VLAN"
+        "management ports of out-of-band switches: the plan has no cable there; their address is in the management VLAN"
     )
     if not key:
         found.append("SSH key of out-of-band switches: none beside credentials.switch.key, so the default login stays")
@@ -108,10 +113,11 @@ def _not_covered(plan: Plan, configs: Mapping[str, AccessConfig], key: str) -> l
 
 
 def _runs_on(catalog: Catalog, system: str, model: str) -> bool:
+    able = nos.capabilities(system)
+    if "access_models" in able:
+        return model in able["access_models"]
     device = catalog.device(model)
-    if system == "sonic":
-        return model in sonic.layouts()
-    return device.manufacturer in nos.capabilities(system)["makers"] and device.bringup.data_port_prefix == "swp"
+    return device.manufacturer in able["makers"] and device.bringup.data_port_prefix == "swp"
 
 
 def _ports_of(catalog: Catalog, model: str) -> list[str]:

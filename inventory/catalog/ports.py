@@ -14,10 +14,17 @@ from inventory.catalog.entry import Entry
 RANGE = re.compile(r"\[(\d+(?:[-,]\d+)+)\]")
 """Numbers in a name: [1-64], [1,5] or both, [1,5-7]."""
 
-FORM_OF_TYPE = {"osfp": "osfp", "qsfp112": "qsfp112", "qsfp56": "qsfp56", "qsfp28": "qsfp28", "qsfpdd": "qsfp-dd"}
+FORM_OF_TYPE = {
+    "osfp": "osfp",
+    "qsfp112": "qsfp112",
+    "qsfp56": "qsfp56",
+    "qsfp28": "qsfp28",
+    "qsfpdd": "qsfp-dd",
+    "sfp28": "sfp28",
+}
 """End of a NetBox interface type (`400gbase-x-qsfp112`): form of its cage; twisted pair (`1000base-t`) is 8p8c."""
 
-Form = Literal["osfp", "qsfp-dd", "qsfp112", "qsfp56", "qsfp28", "8p8c"]
+Form = Literal["osfp", "qsfp-dd", "qsfp112", "qsfp56", "qsfp28", "sfp28", "8p8c"]
 Top = Literal["", "finned", "flat"]
 
 

@@ -20,6 +20,7 @@ from hashlib import sha256
 from inventory.site.sections.networks import NosImage
 from network.nos.access import AccessConfig
 from network.nos.cumulus import access, startup
+from network.nos.eos import access as eos_access
 from network.nos.eos import startup_config
 from network.nos.model import Management, SwitchConfig
 from network.nos.sonic import access as sonic_access
@@ -61,6 +62,9 @@ def files(config: SwitchConfig | AccessConfig, system: str, url: str, image: Nos
     if isinstance(config, AccessConfig):
         if system == "sonic":
             return _sonic(config, url, sonic_access.render(config), image)
+        if system == "eos":
+            text = eos_access.render(config)
+            return {"provision.sh": _eos(config, url, text, image), "startup-config": text}
         text = access.render(config)
         return {"provision.sh": _cumulus(config, url, text, image), "startup.yaml": text}
     if system == "cumulus":
@@ -97,7 +101,7 @@ def _cumulus(config: SwitchConfig | AccessConfig, url: str, text: str, image: No
     return "\n".join(lines) + "\n"
 
 
-def _eos(config: SwitchConfig, url: str, text: str, image: NosImage | None) -> str:
+def _eos(config: SwitchConfig | AccessConfig, url: str, text: str, image: NosImage | None) -> str:
     """The account gets a password that the switch draws and nobody knows, since EOS makes none without."""
     version = re.escape(image.version) if image else ""
     check = f'if ! FastCli -p 15 -c "show version" | grep -qE "Software image version: {version}( |$)"; then'

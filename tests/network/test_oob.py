@@ -168,7 +168,7 @@ def test_a_rendering_has_a_file_for_each_switch_and_says_what_is_left():
     assert set(made.files) == {"oob01.yaml", "oob02.yaml", "oob03.yaml", "oob04.yaml", "oobagg01.yaml", "secrets.sh"}
     said = "\n".join(made.not_covered)
     assert "never run on a device" in said
-    assert "port eth0 of out-of-band switches: the plan has no cable there" in said
+    assert "management ports of out-of-band switches: the plan has no cable there" in said
     assert "oob.nos_image pins none" in said
     assert "default login stays" not in said
     assert "default login stays" in "\n".join(oob.rendering(plan_of(SITE)).not_covered)

@@ -204,7 +204,7 @@ class Oob(Section):
 
     switch_model: Slug = Field(description="Management switch slug in the catalogue.")
     switches: Annotated[int, Field(ge=1, le=65_536)] = Field(description="Number of management switches.")
-    nos: Literal["cumulus", "sonic"] | None = Field(
+    nos: Literal["cumulus", "eos", "sonic"] | None = Field(
         default=None,
         exclude_if=absent,
         description="Network operating system of the out-of-band switches, a folder of network/nos. Without it they get no "

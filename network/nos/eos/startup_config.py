@@ -21,7 +21,7 @@ from inventory.site.sections.networks import LEAF_IPV6
 from inventory.yaml_data import read_data
 from network.lossless import Ecn
 from network.nos import capabilities
-from network.nos.model import Model, SwitchConfig
+from network.nos.model import Management, Model, SwitchConfig
 from network.separation import NAME as FILTER
 from network.separation import Rule
 
@@ -53,6 +53,13 @@ PRIORITIES = range(8)
 LOOPBACK = "Loopback0"
 
 Tree = dict[str, Any]
+READERS: Tree = {
+    "views": [{"name": "ALL", "mib_family_name": "iso", "included": True}],
+    "groups": [{"name": "READERS", "version": "v3", "authentication": "priv", "read": "ALL"}],
+}
+"""SNMP in AVD's data model: a group that reads all, with authentication and privacy."""
+API = ("management api http-commands", "   no shutdown", "   !")
+"""First lines of the section of eAPI; a VRF follows."""
 Sections = Mapping[str, list[str]]
 """{first line of a section: the lines in it, without their indents}."""
 
@@ -92,8 +99,7 @@ def _management(config: SwitchConfig) -> Tree:
         "management_api_http": {"enable_vrfs": [{"name": VRF}]},
         "management_ssh": {"enable": False, "vrfs": [{"name": VRF, "enable": True}]},
         "snmp_server": {
-            "views": [{"name": "ALL", "mib_family_name": "iso", "included": True}],
-            "groups": [{"name": "READERS", "version": "v3", "authentication": "priv", "read": "ALL"}],
+            **READERS,
             "vrfs": [{"name": "default", "enable": False}, {"name": VRF, "enable": True}],
         },
     }
@@ -107,13 +113,18 @@ def _management(config: SwitchConfig) -> Tree:
         hosts = [{"name": server} for server in sorted(management.syslog)]
         made["logging"] = {"vrfs": [{"name": VRF, "hosts": hosts}]}
     if management.key:
-        key = f"{management.key_type} {management.key} bringup"
-        users: list[Tree] = [{"name": management.user, "ssh_key": key}]
-        if management.user != DEFAULT_ACCOUNT:
-            users.insert(0, {"name": DEFAULT_ACCOUNT, "disabled": True})
-        made["local_users"] = users
+        made["local_users"] = local_users(management)
         made["management_ssh"]["authentication"] = {"protocols": ["public-key"]}
     return made
+
+
+def local_users(management: Management) -> list[Tree]:
+    """The operator's account by its key, without that of the factory."""
+    key = f"{management.key_type} {management.key} bringup"
+    users: list[Tree] = [{"name": management.user, "ssh_key": key}]
+    if management.user != DEFAULT_ACCOUNT:
+        users.insert(0, {"name": DEFAULT_ACCOUNT, "disabled": True})
+    return users
 
 
 def _interfaces(config: SwitchConfig) -> Tree:
@@ -323,7 +334,7 @@ def render(config: SwitchConfig) -> str:
 
 def _text(tree: Tree) -> Iterator[Iterable[str]]:
     """The sections, lines of each."""
-    yield _users(tree.get("local_users", []))
+    yield user_lines(tree.get("local_users", []))
     yield [
         f"hardware counter feature {one['name']} {one['direction']}"
         for one in tree.get("hardware_counters", {}).get("features", [])
@@ -350,7 +361,7 @@ def _text(tree: Tree) -> Iterator[Iterable[str]]:
     ]
     yield [f"spanning-tree mode {tree['spanning_tree']['mode']}"]
     yield [f"vrf instance {VRF}"]
-    yield ["management api http-commands", "   no shutdown", "   !", f"   vrf {VRF}", "      no shutdown"]
+    yield [*API, f"   vrf {VRF}", "      no shutdown"]
     for port in tree["ethernet_interfaces"]:
         yield _port(port)
     yield [f"interface {LOOPBACK}", *_addresses(tree["loopback_interfaces"][0])]
@@ -400,7 +411,8 @@ def _text(tree: Tree) -> Iterator[Iterable[str]]:
 _MAPS = (("dscp", "dscp"), ("traffic-class", "traffic_class"))
 
 
-def _users(users: list[Tree]) -> Iterator[str]:
+def user_lines(users: list[Tree]) -> Iterator[str]:
+    """Lines of the accounts."""
     for user in users:
         yield (
             f"no username {user['name']}"
@@ -499,18 +511,21 @@ def _ssh(ssh: Tree) -> Iterator[str]:
 def read(text: str) -> Model:
     """What a startup-config of this module says, without cable lengths. Raises ValueError naming what is missing or odd."""
     try:
-        return _model(_sections(text))
+        return _model(sections_of(text))
     except (KeyError, IndexError, StopIteration) as error:
         raise ValueError(f"startup-config is none of this suite: {error!r}") from None
 
 
-def _sections(text: str) -> Sections:
+def sections_of(text: str) -> Sections:
+    """The sections of a startup-config, comments left out. ValueError for a line that is indented below none."""
     found: dict[str, list[str]] = {}
     head = ""
     for line in text.splitlines():
         if line.startswith("!") or not line.strip():
             continue
         if line.startswith(" "):
+            if not head:
+                raise ValueError(f"startup-config is none of this suite: it begins within a section, {line.strip()!r}")
             found[head].append(line.strip())
         else:
             head = line.strip()
@@ -518,14 +533,14 @@ def _sections(text: str) -> Sections:
     return found
 
 
-def _all(lines: Iterable[str], pattern: str) -> list[tuple[str, ...]]:
+def lines_of_form(lines: Iterable[str], pattern: str) -> list[tuple[str, ...]]:
     """The groups of each line that has the form of `pattern`."""
     return [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
 
 
-def _one(lines: Iterable[str], pattern: str) -> tuple[str, ...]:
+def one_line(lines: Iterable[str], pattern: str) -> tuple[str, ...]:
     """The groups of the one line that has the form of `pattern`."""
-    found = list(dict.fromkeys(_all(lines, pattern)))
+    found = list(dict.fromkeys(lines_of_form(lines, pattern)))
     if len(found) != 1:
         raise ValueError(f"startup-config has {len(found)} different lines of the form {pattern!r}, expected 1")
     return found[0]
@@ -537,36 +552,38 @@ def _model(sections: Sections) -> Model:
         for head, body in sections.items()
         if head.startswith("interface Ethernet")
     }
-    (number,) = _one(sections, r"router bgp (\d+)")
+    (number,) = one_line(sections, r"router bgp (\d+)")
     bgp, profile = sections[f"router bgp {number}"], sections[f"qos profile {QOS}"]
-    marked = _all(sections, r"qos map dscp ([\d ]+) to traffic-class (\d)")
-    queue_of = {int(p): int(queue) for p, queue in _all(sections, r"qos map traffic-class (\d) to uc-tx-queue (\d)")}
+    marked = lines_of_form(sections, r"qos map dscp ([\d ]+) to traffic-class (\d)")
+    queue_of = {
+        int(p): int(queue) for p, queue in lines_of_form(sections, r"qos map traffic-class (\d) to uc-tx-queue (\d)")
+    }
     queues = _queues(profile)
-    priority = int(_one(profile, r"priority-flow-control priority (\d) no-drop")[0])
+    priority = int(one_line(profile, r"priority-flow-control priority (\d) no-drop")[0])
     ecn_of = {queue: ecn for queue, body in queues.items() if (ecn := _ecn(body)) is not None}
     if set(ecn_of) - {queue_of[priority]}:
         raise ValueError(f"queue {', '.join(map(str, sorted(ecn_of)))} is marked and not the one without loss")
     lossless = [name for name, body in ports.items() if f"service-profile {QOS}" in body]
-    (timeout,) = _one(sections, r"priority-flow-control pause watchdog default timeout ([\d.]+)")
+    (timeout,) = one_line(sections, r"priority-flow-control pause watchdog default timeout ([\d.]+)")
     lists = _read_filters(sections)
     addresses = [
         (name, found)
         for name, body in {"lo": sections[f"interface {LOOPBACK}"], **ports}.items()
-        for (found,) in _all(body, r"(?:ip|ipv6) address (\S+)")
+        for (found,) in lines_of_form(body, r"(?:ip|ipv6) address (\S+)")
     ]
     if not any(name == "lo" for name, _ in addresses):
         raise ValueError(f"startup-config has no address of {LOOPBACK}")
     return Model(
-        hostname=_one(sections, r"hostname (\S+)")[0],
+        hostname=one_line(sections, r"hostname (\S+)")[0],
         asn=int(number),
-        router_id=_one(bgp, r"router-id (\S+)")[0],
+        router_id=one_line(bgp, r"router-id (\S+)")[0],
         addresses=frozenset(addresses),
         neighbours=frozenset(
-            name for (name,) in _all(bgp, rf"neighbor interface (\S+) peer-group {PEERS} peer-filter \S+")
+            name for (name,) in lines_of_form(bgp, rf"neighbor interface (\S+) peer-group {PEERS} peer-filter \S+")
         ),
-        aggregates=frozenset(prefix for (prefix,) in _all(bgp, r"aggregate-address (\S+) summary-only")),
+        aggregates=frozenset(prefix for (prefix,) in lines_of_form(bgp, r"aggregate-address (\S+) summary-only")),
         drained=_drained(bgp, sections),
-        mtu=frozenset((name, int(_one(body, r"mtu (\d+)")[0])) for name, body in ports.items()),
+        mtu=frozenset((name, int(one_line(body, r"mtu (\d+)")[0])) for name, body in ports.items()),
         priorities=frozenset((int(dscp), int(to)) for dscps, to in marked for dscp in dscps.split() if int(to)),
         queues=frozenset((p, queue) for p, queue in queue_of.items() if queue),
         shares=frozenset((queue, _share(body)) for queue, body in queues.items()),
@@ -599,7 +616,7 @@ def _routes_ipv6(bgp: list[str]) -> bool:
         f"neighbor {PEERS} route-map {ROUTES}{IPV6} in",
         f"redistribute connected route-map {LINKS}{IPV6}",
     }
-    return wanted <= set(lines) and bool(_all(lines, out))
+    return wanted <= set(lines) and bool(lines_of_form(lines, out))
 
 
 def _drained(bgp: list[str], sections: Sections) -> bool:
@@ -607,7 +624,9 @@ def _drained(bgp: list[str], sections: Sections) -> bool:
     suffixes = ("", IPV6) if _family(bgp, 6) else ("",)
     return all(
         f"neighbor {PEERS} route-map {DRAINED}{suffix} out" in bgp
-        and bool(_all(sections.get(f"route-map {DRAINED}{suffix} permit 10", []), r"set as-path prepend [\d ]+"))
+        and bool(
+            lines_of_form(sections.get(f"route-map {DRAINED}{suffix} permit 10", []), r"set as-path prepend [\d ]+")
+        )
         for suffix in suffixes
     )
 
@@ -650,10 +669,10 @@ def _queues(profile: list[str]) -> dict[int, list[str]]:
 
 
 def _share(body: list[str]) -> int | None:
-    return None if "priority strict" in body else int(_one(body, r"bandwidth percent (\d+)")[0])
+    return None if "priority strict" in body else int(one_line(body, r"bandwidth percent (\d+)")[0])
 
 
 def _ecn(body: list[str]) -> Ecn | None:
     form = r"random-detect ecn minimum-threshold (\d+) bytes maximum-threshold (\d+) bytes max-mark-probability (\d+)"
-    found = _all(body, form)
+    found = lines_of_form(body, form)
     return Ecn(*(int(number) for number in found[0])) if found else None

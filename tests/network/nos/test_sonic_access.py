@@ -174,5 +174,5 @@ def test_every_system_says_whether_it_configures_out_of_band_switches():
         system: nos.capabilities(system)["features"]["out_of_band"]["supported"]
         for system in ("cumulus", "sonic", "eos")
     }
-    assert said == {"cumulus": True, "sonic": True, "eos": False}
-    assert set(oob.RENDER) == set(oob.READ) == {system for system, able in said.items() if able}
+    assert said == {"cumulus": True, "sonic": True, "eos": True}
+    assert set(oob.RENDER) == set(oob.READ) == set(said)
