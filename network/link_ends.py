@@ -48,7 +48,8 @@ class LinkEnd:
     """One end of a link, as it says itself. None: the end does not say it.
 
     ``rate_gbps``   0 where there is no link. ``lanes`` 0: the end does not say its width
-    ``raw_ber``     bit error rate before FEC, ``errors`` bits that are wrong after it, since `counted_s`
+    ``raw_ber``     bit error rate before FEC, ``errors`` bits that are wrong after it, since `counted_s`; of some systems
+                    code words, each of which has several
     ``effective_ber``  bit error rate after FEC as the end itself computes it
     ``rx_dbm``      received power of each lane; empty for copper. ``rx_range_dbm``: what the module allows
     """
@@ -72,7 +73,7 @@ class LinkEnd:
             "width": not self.lanes,
             "FEC": not self.fec,
             "bit errors before FEC": self.raw_ber is None,
-            "bit errors after FEC": self.effective_ber is None,
+            "bit errors after FEC": self.effective_ber is None and self.counted_s is None,
         }
         return tuple(name for name, lacks in lacking.items() if lacks)
 
@@ -162,7 +163,7 @@ def kind_of_fec(said: str) -> str:
     word = re.sub(r"[^A-Z/]", "", said.upper())
     if word.startswith(("NO", "N/A", "OFF")):
         return "none"
-    if "RS" in word:
+    if "RS" in word or word == "REEDSOLOMON":
         return "low-latency RS" if "LL" in word else "RS"
     return "Firecode" if "FIRECODE" in word or word in ("BASER", "FC", "FCFEC") else ""
 

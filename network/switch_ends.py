@@ -7,10 +7,12 @@ Fields of `sonic` are those of SONiC's APPL_DB, STATE_DB and COUNTERS_DB (networ
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.link_ends import LinkEnd
+from network.nos.sonic.databases import READ_AT, UNCORRECTED
 
 _DECIMAL = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
 _SPEED = re.compile(r"([0-9]{1,4})G")
@@ -20,7 +22,9 @@ _LIGHT = re.compile(r"rx[0-9]{1,2}power")
 def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
     """An end by SONiC's databases. UnreadableAnswer without `oper_status`, and for fields that are no numbers.
 
-    FEC_PRE_BER and FEC_POST_BER are of the last polling; `errors` and the time of counting are not known. Copper has no light.
+    FEC_PRE_BER and FEC_POST_BER are of the last polling. `errors` are code words that FEC did not correct. Without one the time is
+    that since the link came up. A link makes some while it comes up: then they are those between two readings (`again`), and the
+    time is None without a second one. Copper has no light.
     """
     state = row.get("oper_status", "")
     if state not in ("up", "down"):
@@ -32,19 +36,52 @@ def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
         ]
         low, high = _number(row, "rxpowerlowalarm"), _number(row, "rxpowerhighalarm")
         speed_mbps = _number(row, "speed")
+        errors, counted_s = _uncorrected(row)
         return LinkEnd(
             state="Up" if up else "Down",
             physical="LinkUp" if up else "LinkDown",
             rate_gbps=speed_mbps / 1000 if up and speed_mbps else 0.0,
             fec="" if row.get("fec", "N/A") == "N/A" else answers.line(row["fec"]),
             raw_ber=_number(row, "FEC_PRE_BER"),
-            errors=None,
-            counted_s=None,
+            errors=errors,
+            counted_s=counted_s,
             rx_dbm=tuple(one for one in power if one is not None),
             rx_range_dbm=None if low is None or high is None else (low, high),
             lanes=len(row["lanes"].split(",")) if row.get("lanes") else 0,
             effective_ber=_number(row, "FEC_POST_BER"),
         )
+
+
+READ_TWICE = frozenset({"sonic"})
+"""Systems that do not show since when they count what FEC did not correct."""
+AGAIN = "again "
+"""Before the names of fields of a second reading of the same end."""
+_UP_TIME = "%a %b %d %H:%M:%S %Y"
+
+
+def again(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Two readings of one end as one row."""
+    return {**first, **{f"{AGAIN}{name}": value for name, value in second.items()}}
+
+
+def _uncorrected(row: Mapping[str, str]) -> tuple[int | None, float | None]:
+    """(code words that FEC did not correct, seconds that they were counted for) of an end of SONiC. No time where the link or its
+    counter began anew between two readings.
+    """
+    count, read_at = _number(row, UNCORRECTED), _number(row, READ_AT)
+    if count is None:
+        return None, None
+    later, later_at = _number(row, f"{AGAIN}{UNCORRECTED}"), _number(row, f"{AGAIN}{READ_AT}")
+    since = row.get("last_up_time", "")
+    if later is not None and later_at is not None:
+        if row.get(f"{AGAIN}last_up_time", "") != since or later < count:
+            return int(later), None
+        if count and read_at is not None:
+            return int(later - count), later_at - read_at
+        count, read_at = later, later_at
+    if count or read_at is None or not since:
+        return int(count), None
+    return 0, read_at - datetime.strptime(since, _UP_TIME).replace(tzinfo=UTC).timestamp()
 
 
 def cumulus(row: Mapping[str, str], source: Source) -> LinkEnd:
@@ -74,7 +111,7 @@ def cumulus(row: Mapping[str, str], source: Source) -> LinkEnd:
 
 def eos(row: Mapping[str, str], source: Source) -> LinkEnd:
     """An end by EOS's show commands (network/nos/eos/counters.py). UnreadableAnswer without `lineProtocolStatus`, and for fields
-    that are no numbers. FEC's code and bit errors after FEC are not known.
+    that are no numbers. There is no error since the last code word that FEC did not correct, or since the link came up.
     """
     state = row.get("lineProtocolStatus", "")
     if not state.isalpha():
@@ -86,14 +123,18 @@ def eos(row: Mapping[str, str], source: Source) -> LinkEnd:
         ]
         low, high = _number(row, "lowAlarm"), _number(row, "highAlarm")
         bandwidth, lanes = _number(row, "bandwidth"), _number(row, "lanes")
+        changed, missed, now = (
+            _number(row, name) for name in ("lastStatusChange", "lastUncorrected", "counterRefresh")
+        )
+        timed = None not in (changed, missed, now)
         return LinkEnd(
             state="Up" if up else "Down",
             physical="LinkUp" if up else "LinkDown",
             rate_gbps=bandwidth / 1e9 if up and bandwidth else 0.0,
-            fec="",
+            fec=answers.line(row.get("fec", "")),
             raw_ber=_number(row, "preFecBer"),
-            errors=None,
-            counted_s=None,
+            errors=0 if timed else None,
+            counted_s=(now or 0.0) - max(changed or 0.0, missed or 0.0) if timed else None,
             rx_dbm=tuple(one for one in power if one is not None),
             rx_range_dbm=None if low is None or high is None else (low, high),
             lanes=int(lanes or 0),

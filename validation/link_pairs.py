@@ -175,10 +175,19 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
     return {"ends": said, "unread": unread, "rates": rates, "apart_s": BORDERS * interval_s}
 
 
-def of_drivers(plan: Plan, switch: str, facts: Facts) -> dict[str, dict[str, Any]]:
-    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them."""
+def of_drivers(
+    plan: Plan, switch: str, facts: Facts, later: Mapping[str, Mapping[str, Mapping[str, str]]]
+) -> dict[str, dict[str, Any]]:
+    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them. `later`: second readings,
+    {switch: {port: words}}.
+    """
     rows = cables_of(plan, switch)
-    found = {end: _of_driver(plan, facts, *end.split(":", 1)) for end in dict.fromkeys([*rows["a"], *rows["b"]])}
+    found = {}
+    for end in dict.fromkeys([*rows["a"], *rows["b"]]):
+        device, _, port = end.partition(":")
+        second = later.get(device, {}).get(port, {})
+        said = _of_driver(plan, facts, device, port).items()
+        found[end] = {system: switch_ends.again(words, second) for system, words in said}
     return {end: said for end, said in found.items() if said}
 
 

@@ -5,7 +5,8 @@ import pytest
 from network import link_ends
 from network.drivers.answers import Source
 from network.drivers.errors import UnreadableAnswer
-from network.switch_ends import cumulus, eos, sonic
+from network.nos.sonic.databases import READ_AT, UNCORRECTED
+from network.switch_ends import again, cumulus, eos, sonic
 
 SOURCE = Source("rol001", "read ends of links")
 ROW = {
@@ -56,6 +57,41 @@ def test_no_light_is_below_any_alarm():
     assert end.rx_dbm[0] == float("-inf")
 
 
+NOW = 1764020000
+UP = {"last_up_time": "Mon Nov 24 16:00:00 2025"}
+"""1764000000 seconds after 1970, 20,000 before NOW."""
+
+
+def counted(count: int, at: int, **more: str) -> dict[str, str]:
+    return {**ROW, **UP, UNCORRECTED: str(count), READ_AT: str(at), **more}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "errors", "counted_s"),
+    [
+        (counted(0, NOW), None, 0, 20_000),
+        (counted(4, NOW), None, 4, None),
+        (counted(0, NOW), counted(0, NOW + 600), 0, 20_600),
+        (counted(4, NOW), counted(4, NOW + 9000), 0, 9000),
+        (counted(4, NOW), counted(7, NOW + 9000), 3, 9000),
+        (counted(0, NOW), counted(3, NOW + 9000), 3, None),
+        (counted(4, NOW), counted(4, NOW + 9000, last_up_time="Mon Nov 24 22:00:00 2025"), 4, None),
+        (counted(4, NOW), counted(1, NOW + 9000), 1, None),
+        (ROW, ROW, None, None),
+        ({**ROW, UNCORRECTED: "0", READ_AT: str(NOW)}, None, 0, None),
+    ],
+)
+def test_an_end_of_sonic_counts_since_its_link_is_up_or_between_two_readings(first, second, errors, counted_s):
+    end = sonic(again(first, second) if second else first, SOURCE)
+    assert (end.errors, end.counted_s) == (errors, counted_s)
+
+
+@pytest.mark.parametrize("wrong", [{"last_up_time": "yesterday"}, {UNCORRECTED: "many"}, {READ_AT: "noon"}])
+def test_a_garbled_time_of_sonic_is_an_error_that_names_the_switch(wrong):
+    with pytest.raises(UnreadableAnswer, match="rol001"):
+        sonic({**counted(0, NOW), **wrong}, SOURCE)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"oper_status": ""}, {"speed": "fast"}, {"FEC_PRE_BER": "1e9999"}, {"rx1power": "0.1; 2"}]
 )
@@ -85,7 +121,33 @@ def test_an_end_of_eos_is_read_and_says_what_it_does_not_show():
     assert eos({**ARISTA, "lineProtocolStatus": "lowerLayerDown"}, SOURCE).rate_gbps == 0.0
 
 
-@pytest.mark.parametrize("wrong", [{"lineProtocolStatus": ""}, {"bandwidth": "fast"}, {"preFecBer": "unreadable"}])
+@pytest.mark.parametrize(("since_up_s", "since_error_s", "counted_s"), [(20_000, NOW, 20_000), (20_000, 500, 500)])
+def test_an_end_of_eos_is_without_error_since_its_link_is_up_or_since_the_last_one(
+    since_up_s, since_error_s, counted_s
+):
+    times = {
+        "lastStatusChange": str(NOW - since_up_s),
+        "lastUncorrected": str(NOW - since_error_s),
+        "counterRefresh": f"{NOW}.0",
+    }
+    end = eos({**ARISTA, "fec": "reedSolomon", "rxPower2": "-1", **times}, SOURCE)
+    assert (end.errors, end.counted_s, end.unshown) == (0, counted_s, ())
+    said = list(link_ends.faults(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15))
+    assert [one for one in said if "has counted for" in one] == said
+    assert bool(said) == (counted_s < 7500)
+    assert link_ends.kind_of_fec(end.fec) == "RS"
+    assert eos({**ARISTA, **times, "lastUncorrected": "N/A"}, SOURCE).counted_s is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lineProtocolStatus": ""},
+        {"bandwidth": "fast"},
+        {"preFecBer": "unreadable"},
+        {"lastUncorrected": "never", "lastStatusChange": "1", "counterRefresh": "2"},
+    ],
+)
 def test_a_garbled_end_of_eos_is_an_error_that_names_the_switch(wrong):
     with pytest.raises(UnreadableAnswer, match="rol001"):
         eos({**ARISTA, **wrong}, SOURCE)

@@ -3,6 +3,8 @@
 import copy
 import dataclasses
 import json
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from inventory.delivered.assets import load_assets
 from inventory.site.sections.acceptance import Limit
 from network.drivers.answers import Source
 from network.drivers.credentials import SshCredentials
+from network.drivers.errors import Unreachable
 from network.infiniband.subnet import guid_book
+from network.nos.sonic.databases import READ_AT, UNCORRECTED
 from tests.plans import plan_of
 from tests.validation import modelled_links
 from validation import link_pairs
@@ -24,6 +28,7 @@ from validation.facts import Answer, Facts
 from validation.facts.shapes import machine_of
 from validation.from_raw import FROM_RAW, Again
 
+gather = import_module("validation.facts.gather")  # its function has the same name
 NDR = (Path(__file__).parents[1] / "data/modelled/mlxlink/ndr.json").read_text()
 SOURCE = Source("gpu001", "read facts: machine")
 
@@ -52,7 +57,7 @@ def facts(plan: Plan, text: str = TEXT, **texts: str) -> Facts:
 
 
 def judged(found: Facts, switch: str = "rol001") -> Outcome:
-    return links.test_links_are_up_and_without_errors_for_long_enough(switch, ROCE, found, NAMES)
+    return links.test_links_are_up_and_without_errors_for_long_enough(switch, ROCE, found, NAMES, {})
 
 
 def test_links_as_planned_pass_and_the_time_is_named() -> None:
@@ -457,9 +462,64 @@ def test_an_end_of_a_trunk_that_is_not_well_for_long_enough_is_named(
 
 
 def test_ends_that_do_not_show_since_when_they_count_are_said_and_judged_by_what_they_show() -> None:
-    well = links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, by_databases(), NAMES)
+    well = soaked(by_databases(), {})
     assert well.passed
     assert "96 ends of switches do not show since when they count" in well.detail
     found = by_databases(FEC_POST_BER="1e-9")
-    ill = links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, NAMES)
-    assert "1.0e-09 after FEC" in ill.detail
+    assert "1.0e-09 after FEC" in soaked(found, {}).detail
+
+
+def soaked(found: Facts, later: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Outcome:
+    return links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, NAMES, later)
+
+
+def counting(count: int, at_s: int) -> dict[str, str]:
+    """What the ends of switches with SONiC count at a moment."""
+    return {UNCORRECTED: str(count), READ_AT: str(1_764_000_000 + at_s), "last_up_time": "Mon Nov 24 10:00:00 2025"}
+
+
+def read_twice(seconds: int, count: int = 4) -> Outcome:
+    """The verdict on SONiC's ends with four errors from before, read again after so many seconds."""
+    found = by_databases()
+    ends = {name: one.data["ends"] for name, one in found.roce_switches.items()}
+    rows = {name: {port: {**row, **counting(4, 0)} for port, row in ports.items()} for name, ports in ends.items()}
+    later = {name: {port: {**row, **counting(count, seconds)} for port, row in rows[name].items()} for name in rows}
+    first = {name: answer(name, "ssh", ends=ports) for name, ports in rows.items()}
+    outcome = soaked(dataclasses.replace(found, roce_switches=first), later)
+    assert outcome.raw is not None
+    assert bool(FROM_RAW["S047.measured"](outcome.raw, "rol001", SONIC).problems) != outcome.passed
+    return outcome
+
+
+def test_ends_of_sonic_count_between_two_readings() -> None:
+    long_enough = read_twice(9000)
+    assert (long_enough.passed, long_enough.value) == (True, {"links": 32, "ends_of_switches": 96, "faults": 0})
+    assert "do not show since when they count" not in long_enough.detail
+    assert "has counted for 600 s: 1.0e-15 takes 7500 s" in read_twice(600).detail
+    assert "has 396 wrong bits after FEC in 9000 s" in read_twice(9000, count=400).detail
+
+
+def test_ends_of_sonic_are_read_again_at_the_switches_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Spoken:
+        def __init__(self, name: str, *_: object, **more: object) -> None:
+            self.name = name
+
+        def __enter__(self) -> "Spoken":
+            if self.name == "rol002":
+                raise Unreachable(self.name, "connect", "an SSH server", "none", "look at its power")
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing is open."""
+
+        def link_ends(self, ports: list[str]) -> dict[str, dict[str, str]]:
+            return {port: {"oper_status": "up"} for port in ports}
+
+    monkeypatch.setattr("network.push.switch_https_credentials", lambda site: None)
+    made = gather.compute_targets(ROCE)
+    monkeypatch.setattr(gather, "driver", lambda system: {"sonic": Spoken}[system])
+    monkeypatch.setattr(gather, "compute_targets", lambda *_, only: [one for one in made if one.name in only])
+    found = gather.link_ends_again(SONIC, by_databases())
+    assert set(found) == {name for name in by_databases().roce_switches if name != "rol002"}
+    assert set(found["rol001"]) == set(by_databases().roce_switches["rol001"].data["ends"])
+    assert gather.link_ends_again(ROCE, by_nvue()) == {}

@@ -53,7 +53,7 @@ from validation.facts import kube as kube_facts
 from validation.facts import permutation as permutation_act
 from validation.facts import spreading as spreading_act
 from validation.facts import telemetry as telemetry_facts
-from validation.facts.gather import address_of, diagnosed
+from validation.facts.gather import address_of, diagnosed, link_ends_again
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
@@ -81,10 +81,11 @@ ORDER = (
     "burn_in",
     "smoke",
     "rehearsal",
+    "ends_again",
 )
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
-acts on the nodes; then acts; last the jobs that measure, each alone on its nodes. The fire drill waits on a telemetry server
-and disturbs none of them."""
+acts on the nodes; then acts; then the jobs that measure, each alone on its nodes; last what counts for as long as the run takes.
+The fire drill waits on a telemetry server and disturbs none of them."""
 SWEPT = "/var/tmp/bringup-collectives-"
 """What the ranks of a sweep keep on their node, followed by the number of the job."""
 MOST_NAMED = 3
@@ -185,6 +186,12 @@ def cabling(plan: Plan, facts: Facts, guids: dict[str, str]) -> list[Finding]:
     """Differences between the planned InfiniBand cables and the discovered ones; a server that is down is reported
     elsewhere."""
     return topology(plan, guids, facts, {name for name, answer in facts.nodes.items() if answer.error})
+
+
+@pytest.fixture(scope="session")
+def ends_again(plan: Plan, facts: Facts) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """Ends of links at switches whose system does not show since when it counts, a second time: {switch: {port: words}}."""
+    return link_ends_again(plan, facts)
 
 
 @pytest.fixture(scope="session")

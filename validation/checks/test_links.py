@@ -39,9 +39,26 @@ def names_of_devices(plan: Plan) -> dict[str, dict[str, str]]:
     return found
 
 
-@check("S047.measured", inputs=("frame.cables", "site.fabric", "site.limits", "assets"), only=("compute_leaves",))
+@check(
+    "S047.measured",
+    inputs=(
+        "frame.cables",
+        "frame.addresses",
+        "frame.devices",
+        "site.fabric",
+        "site.limits",
+        "site.addressing",
+        "site.credentials",
+        "assets",
+    ),
+    only=("compute_leaves",),
+)
 def test_links_are_up_and_without_errors_for_long_enough(
-    subject: str, plan: Plan, facts: Facts, rdma_devices: dict[str, dict[str, str]]
+    subject: str,
+    plan: Plan,
+    facts: Facts,
+    rdma_devices: dict[str, dict[str, str]],
+    ends_again: Mapping[str, Mapping[str, Mapping[str, str]]],
 ) -> Outcome:
     mine = readings.adapter_cables(plan, subject)
     if mine.empty:
@@ -57,7 +74,7 @@ def test_links_are_up_and_without_errors_for_long_enough(
         for fault in _faults(plan, facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate):
             problems.append(f"{host}:{port} (at {subject}:{far_port}) {fault}")
     needed = max(link_ends.soak_s(float(ber.value), rate) for rate in mine["rate_gbps"])
-    of_switches = link_pairs.of_drivers(plan, subject, facts)
+    of_switches = link_pairs.of_drivers(plan, subject, facts, ends_again)
     far = link_pairs.soaked(plan, subject, of_switches)
     problems += far.problems
     good = (

@@ -20,7 +20,7 @@ from capacity.model import Plan
 from inventory.delivered.assets import load_assets
 from inventory.secrets import SecretError
 from inventory.site.sections.provisioning import Provisioning
-from network import discover, roce
+from network import discover, roce, switch_ends
 from network.discover import Port
 from network.drivers import answers
 from network.drivers.answers import Line, Source, reading
@@ -440,6 +440,27 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
         return Target(asked.name, channel, read)
 
     return [target(one) for one in wanted]
+
+
+def link_ends_again(plan: Plan, facts: Facts) -> dict[str, dict[str, dict[str, str]]]:
+    """{switch: {port: what its system says of its end now}} of the compute switches whose ends the facts have, where the system
+    does not show since when it counts; a switch that does not answer any more is left out.
+    """
+    system = plan.site.fabric.nos
+    known = {name: answer.data["ends"] for name, answer in facts.roce_switches.items() if answer.data.get("ends")}
+    if system is None or system not in switch_ends.READ_TWICE or not known:
+        return {}
+    asked = {one.name: one for one in compute_targets(plan, load_assets(plan.site), only=list(known))}
+
+    def read(name: str) -> dict[str, dict[str, str]]:
+        one = asked[name]
+        try:
+            with driver(system)(name, one.address, one.credentials, mgmt_mac=one.mgmt_mac) as switch:
+                return switch.link_ends(list(known[name])) if isinstance(switch, TellsLinks) else {}
+        except DeviceError:
+            return {}
+
+    return {name: ends for name, ends in at_once(asked, read).items() if ends}
 
 
 def _link_ends(switch: Driver, ports: Sequence[str]) -> dict[str, Any]:

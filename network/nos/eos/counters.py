@@ -90,7 +90,7 @@ def link_ends(
     ports: Iterable[str], interfaces: Mapping[str, Any], phys: Mapping[str, Any], optics: Mapping[str, Any]
 ) -> dict[str, dict[str, str]]:
     """{port: what EOS says of its end, as text}, without ports that it does not have. `preFecBer` is the worst of the PHYs on the
-    side of the line, `rxPowerN` of channel N in dBm.
+    side of the line, `lastUncorrected` their latest moment of an error that FEC left, `rxPowerN` of channel N in dBm.
     """
     made = {}
     for port in ports:
@@ -98,12 +98,15 @@ def link_ends(
         if not row:
             continue
         found = {name: row[name] for name in ("lineProtocolStatus", "bandwidth", "lanes") if name in row}
+        found |= _times(row)
         statuses = _at(phys, "interfacePhyStatuses", port).get("phyStatuses", [])
-        errors = [
-            _at(one, "preFecBer").get("value")
+        line = [
+            one
             for one in (statuses if isinstance(statuses, list) else [])
             if _at(one, "description").get("location", "line") == "line" and _at(one, "preFecBer")
         ]
+        found |= _fec(line)
+        errors = [_at(one, "preFecBer").get("value") for one in line]
         numbers = [one for one in errors if isinstance(one, int | float) and not isinstance(one, bool)]
         if errors:
             found["preFecBer"] = max(numbers) if len(numbers) == len(errors) else "unreadable"
@@ -114,6 +117,30 @@ def link_ends(
         }
         made[port] = {answers.line(str(name)): answers.line(str(value)) for name, value in found.items()}
     return made
+
+
+def _times(row: Mapping[str, Any]) -> dict[str, Any]:
+    """When the port changed its state, and when its counters were read, seconds since 1970 by the clock of the switch."""
+    said = (
+        ("lastStatusChange", row.get("lastStatusChangeTimestamp")),
+        ("counterRefresh", _at(row, "interfaceCounters").get("counterRefreshTime")),
+    )
+    return {name: value for name, value in said if value is not None}
+
+
+def _fec(line: list[Any]) -> dict[str, Any]:
+    """FEC's code, and when it last failed to correct a code word, 0 for never; nothing where a PHY of the line does not say it."""
+    codes = {_at(one, "fec").get("encoding") for one in line}
+    counted = [_at(one, "fec", "uncorrectedCodewords") for one in line]
+    found = {"fec": next(iter(codes))} if len(codes) == 1 and None not in codes else {}
+    if counted and all({"value", "lastChange"} <= set(one) for one in counted):
+        found["lastUncorrected"] = max((str(one["lastChange"]) for one in counted), key=_seconds)
+    return found
+
+
+def _seconds(said: str) -> float:
+    """For the latest of several moments; what is no number counts as the latest, and is refused where it is read."""
+    return float(said) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", said) else float("inf")
 
 
 def _at(said: Any, *path: str) -> Mapping[str, Any]:

@@ -10,7 +10,9 @@ pfcwd/main.py, utilities_common/portstat.py, scripts/sfpshow; `redis-cli -n N` a
 database_config.json: 0 APPL_DB, 2 COUNTERS_DB, 4 CONFIG_DB, 6 STATE_DB. redis-cli writes each value of HMGET on a line of its own,
 and an empty line for a field that is not there.
 
-Marks are counted only where `counterpoll wredqueue enable` has been run; FEC's bit error rates where ports are polled.
+Marks are counted only where `counterpoll wredqueue enable` has been run; FEC's bit error rates where ports are polled. What FEC did
+not correct is counted since before the link came up: `sonic-clear` sets no counter of a database back (scripts/portstat). When it
+came up says last_up_time, in UTC (sonic-net/sonic-swss, commit e6b0c5b5: orchagent/portsorch.cpp, updateDbPortFlapCount).
 """
 
 import re
@@ -35,13 +37,16 @@ NEEDED = frozenset({"sent", "marked", "dropped", "pauses_sent", "pauses_received
 LANES = 8
 """Most lanes of a module: QSFP-DD and OSFP."""
 LINK = {
-    (APPL, "PORT_TABLE:{}"): ("oper_status", "speed", "lanes", "fec"),
+    (APPL, "PORT_TABLE:{}"): ("oper_status", "speed", "lanes", "fec", "last_up_time"),
     (STATE, "PORT_TABLE|{}"): ("fec",),
     (STATE, "TRANSCEIVER_DOM_SENSOR|{}"): tuple(f"rx{lane}power" for lane in range(1, LANES + 1)),
     (STATE, "TRANSCEIVER_DOM_THRESHOLD|{}"): ("rxpowerlowalarm", "rxpowerhighalarm"),
 }
 """(database, key): fields of a port that its end of a link is known by, under these names; a later `fec` counts, if it is there."""
 RATES = ("FEC_PRE_BER", "FEC_POST_BER")
+UNCORRECTED = "SAI_PORT_STAT_IF_IN_FEC_NOT_CORRECTABLE_FRAMES"
+READ_AT = "read_at"
+"""Seconds since 1970 by the clock of the switch, when its databases were read."""
 
 Ask = Callable[[int, Sequence[str]], list[str]]
 """(number of a database, commands) -> the lines that redis-cli writes. Raises a DeviceError."""
@@ -114,10 +119,13 @@ def link_ends(ask: Ask, ports: Iterable[str], names: Mapping[str, str], source: 
             found[port] |= {name: answers.line(value) for name, value in row.items()}
     asked = {"oid": ("COUNTERS_PORT_NAME_MAP", tuple(names[port] for port in known))}
     oids = _hashes(source, ask, COUNTERS, asked)["oid"] if known else {}
-    rates = {port: (f"RATES:{oid}", RATES) for port in known if _OID.fullmatch(oid := oids.get(names[port], ""))}
-    for port, row in _hashes(source, ask, COUNTERS, rates).items():
-        found[port] |= {name: answers.line(value) for name, value in row.items()}
-    return found
+    valid = {port: oid for port in known if _OID.fullmatch(oid := oids.get(names[port], ""))}
+    for key, fields in (("RATES:{}", RATES), ("COUNTERS:{}", (UNCORRECTED,))):
+        asked_of = {port: (key.format(oid), fields) for port, oid in valid.items()}
+        for port, row in _hashes(source, ask, COUNTERS, asked_of).items():
+            found[port] |= {name: answers.line(value) for name, value in row.items()}
+    clock = ask(APPL, ["TIME"])[:1] if known else []
+    return {port: {**row, **({READ_AT: answers.line(clock[0])} if clock else {})} for port, row in found.items()}
 
 
 def _hashes(

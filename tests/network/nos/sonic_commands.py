@@ -47,11 +47,13 @@ REDIS = """\
 import json, sys
 rows = json.load(open("{state}/databases.json")).get(sys.argv[2], {{}})
 for line in sys.stdin:
-    command, key, *fields = line.split()
-    if command == "KEYS":
-        print(*(row for row in rows if row.startswith(key.rstrip("*"))), sep="\\n")
+    command, *words = line.split()
+    if command == "TIME":
+        print(1764020000, 250000, sep="\\n")
+    elif command == "KEYS":
+        print(*(row for row in rows if row.startswith(words[0].rstrip("*"))), sep="\\n")
     elif command == "HMGET":
-        print(*(rows.get(key, {{}}).get(field, "") for field in fields), sep="\\n")
+        print(*(rows.get(words[0], {{}}).get(field, "") for field in words[1:]), sep="\\n")
     else:
         sys.exit(1)
 if "short" in open("{state}/fault").read():

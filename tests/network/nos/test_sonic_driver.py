@@ -22,6 +22,7 @@ from network.drivers.errors import (
 )
 from network.nos.choose import driver
 from network.nos.sonic import config_db
+from network.nos.sonic.databases import READ_AT, UNCORRECTED
 from network.nos.sonic.driver import Switch
 from tests.network.nos import sonic_commands
 from tests.network.sshd import serving
@@ -250,12 +251,15 @@ def test_ends_of_links_are_read_with_fec_bit_errors_and_light(sonic):
         ends = one.link_ends(["swp1", "swp2", "swp9"])
     assert set(ends) == {"swp1", "swp2"}
     assert ends["swp1"]["FEC_PRE_BER"] == "1.48e-20"
+    assert ends["swp1"]["last_up_time"] == "Mon Nov 24 16:00:00 2025"
+    assert (ends["swp1"][UNCORRECTED], ends["swp1"][READ_AT]) == ("4", "1764020000")
     assert ends["swp2"] == {
         "oper_status": "up",
         "speed": "400000",
         "lanes": "17,18,19,20",
         "fec": "N/A",
         "rx1power": "N/A",
+        READ_AT: "1764020000",
     }
 
 
