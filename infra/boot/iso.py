@@ -1,6 +1,7 @@
 """A CD that writes an image without a network: for the first machine of a site, and where servers are started by virtual media.
 
     write(folder, image, found, "management.iso")      into the folder of the image; returns its SHA-256
+    plans(folder / "management.iso")                   what it has written, by MAC
 
 It starts by BIOS and by UEFI (El Torito), through the shim and the GRUB of the image. On it:
 
@@ -26,6 +27,7 @@ from inventory.paths import write_file
 
 TOOLS = {"xorriso": "xorriso", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "zstd": "zstd"}
 """Program -> Debian package."""
+PLANS = "plan"
 STARTED_FROM = ("kernel", "initrd")
 """Parts that GRUB loads; the initramfs writes the others."""
 ESP_MIB = 8
@@ -123,3 +125,12 @@ def _xorriso(tree: Path, volume: str, made: Path) -> None:
     argv += ["-b", "bios.img", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", "--grub2-boot-info"]
     argv += ["-eltorito-alt-boot", "-e", "efi.img", "-no-emul-boot", tree]
     run(argv)
+
+
+def plans(cd: Path) -> dict[str, str]:
+    """The plans on a CD, by MAC with hyphens. ImageBuildError for a file that is no CD or has none."""
+    if shutil.which("xorriso") is None:
+        raise ImageBuildError("missing: apt-get install xorriso")
+    with tempfile.TemporaryDirectory() as scratch:
+        run(["xorriso", "-indev", cd, "-osirrox", "on", "-extract", f"/{PLANS}", f"{scratch}/{PLANS}"])
+        return {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(scratch, PLANS).glob("*.env"))}

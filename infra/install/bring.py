@@ -107,6 +107,7 @@ class Doors:
     ask         the node itself; DeviceError where none answers
     firmware    {item: version} that runs -> what differs from the server's bundle, one sentence each; None without a bundle
     ours, mark  whether this program switched it on, and the note that it is about to
+    media       address of the CD that it is started from in place of the network; '' for none
     """
 
     bmc: InstallBmc
@@ -115,6 +116,7 @@ class Doors:
     firmware: Callable[[Mapping[str, str]], Sequence[str]] | None
     ours: Callable[[], bool]
     mark: Callable[[], None]
+    media: str = ""
 
 
 class Journal:
@@ -256,6 +258,10 @@ class Bringing:
                 return Seen(inspected=(str(error),), on=on, silent=silent)
             except DeviceError as error:
                 return Seen(on=on, garbled=str(error))
+        if life.step == "image" and life.started and self.doors.media:
+            told, stranger = self._told()
+            runs = None if told is None else self._version(told)
+            return Seen(on=on, silent=silent, running=runs, stranger=stranger, mute=True)
         if life.step == "image":
             try:
                 reports = tuple(self.doors.boot.reports().get(self.delivered.hyphened, ()))
@@ -269,10 +275,14 @@ class Bringing:
         told, stranger = self._told()
         if told is None:
             return Seen(on=on, silent=silent, stranger=stranger)
-        version = (told.running.split()[1:2] or [""])[0]
-        running = told.running if version == self.target.version and told.running != self.target.note else version
+        running = self._version(told)
         bios = tuple(self._bios_differs(pending=False))
         return Seen(running=running, on=on, silent=silent, bios=bios, seeding_s=told.seeding_s)
+
+    def _version(self, told: Told) -> str:
+        """Version of the image that a node says it runs; all that it says where the planned one has another role or hash."""
+        version = (told.running.split()[1:2] or [""])[0]
+        return told.running if version == self.target.version and told.running != self.target.note else version
 
     def _inspect(self) -> Seen:
         seen = self.doors.bmc.identity()
@@ -338,8 +348,13 @@ class Bringing:
 
     def _boot(self, start: str) -> None:
         """Start from there. From its drives a server is only switched on: the initramfs restarts one that is on by itself."""
+        media = self.doors.media
         if start == "network":
             self.doors.bmc.power("ForceOff")
-        self.doors.bmc.set_boot(BOOT_FROM[start], "Once")
+        elif media:
+            self.doors.bmc.eject_media()
+        if start == "network" and media:
+            self.doors.bmc.insert_media(media)
+        self.doors.bmc.set_boot("Cd" if start == "network" and media else BOOT_FROM[start], "Once")
         self.doors.mark()
         self.doors.bmc.power("On")

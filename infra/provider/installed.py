@@ -1,4 +1,4 @@
-"""`bringup:nodes:Installed`: the image that every server of one rack runs, written over the network and read back.
+"""`bringup:nodes:Installed`: the image that every server of one rack runs, written over the network or from a CD, and read back.
 
 Inputs:
     site: name or path of the site; rack: its name
@@ -20,9 +20,12 @@ from capacity.build import build
 from capacity.services import boot
 from capacity.services.boot.life import BUDGET_S, Life, way_out
 from capacity.services.boot.starting import Target, outlook
+from infra.boot.built import IMAGES
 from infra.boot.collect import Told, ask_drives, boot_server_name
 from infra.install.boot_server import BootServer
 from infra.install.bring import Bringing, Delivered, Doors, Heard, Journal
+from infra.install.cds import Cds
+from infra.install.media import INSERT_S
 from infra.install.turns import NotBegunError, Turns
 from infra.provider.fleet import Reach
 from infra.provider.ledger import PowerLedger
@@ -68,6 +71,8 @@ class OverNetwork:
 
     def boot(self, reference: str) -> Heard:
         site = self._sites.get(reference)
+        if site.provisioning.media:
+            return Cds(var_dir(site.name) / IMAGES)
         plan = build(site, assets=load_assets(site))
         host = SshHost(
             boot_server_name(plan), str(boot.boot_server(plan)), self._sites.node(reference), site.timeouts.ssh_s
@@ -93,7 +98,7 @@ class OverNetwork:
                 name,
                 server,
                 self._sites.bmc(reference, name),
-                max(site.timeouts.bmc_s, power_budget_s(site)),
+                max(site.timeouts.bmc_s, power_budget_s(site), INSERT_S if site.provisioning.media else 0.0),
                 recorded(site, name, server),
             ),
             heard,
@@ -101,6 +106,7 @@ class OverNetwork:
             firmware if bundle else None,
             lambda: ledger.has(name, server["serial"]),
             lambda: ledger.add(name, server["serial"]),
+            media=f"{site.provisioning.media}/{server['role']}.iso" if site.provisioning.media else "",
         )
 
 
@@ -157,9 +163,9 @@ class Installed(OfRack):
         try:
             offers = heard.offers()
         except DeviceError as error:
-            return [
-                f"nothing can be installed: {error}; bringup boot render and playbooks/boot.yml set the boot server up"
-            ]
+            by_cd = self._sites.get(site).provisioning.media  # whose error says how one is made
+            way = "" if by_cd else "; bringup boot render and playbooks/boot.yml set the boot server up"
+            return [f"nothing can be installed: {error}{way}"]
         journal = self._lives(site)
 
         def look(name: str) -> str:

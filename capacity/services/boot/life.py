@@ -3,7 +3,7 @@
     inspect     identity and assembly are what was delivered      BMC
     firmware    versions are the pinned ones                      BMC
     bios        attributes are those of the profile               BMC
-    image       the image is written and read back                reports of the boot server
+    image       the image is written and read back                reports of the boot server; from a CD nobody hears them
     first-boot  the node lets us in under the host key of its console, and says which image it runs
     ready       nothing left to do
 
@@ -54,7 +54,8 @@ OTHER_STOPS: Mapping[str, str] = {
     "bmc-garbled": "its BMC answers and says nothing that can be read: restart it, update it, or add its quirk",
     "firmware-behind": "it does not run its firmware bundle: bringup firmware apply, then the same command",
     "bios-refused": "BIOS attributes that were set are not in force after the boot: compare the profile with this BIOS version",
-    "not-offered": "the boot server serves it another image or other drives, or nothing: bringup boot render, playbooks/boot.yml",
+    "not-offered": "it is served another image or other drives, or nothing: bringup boot render, playbooks/boot.yml; from a CD: "
+    "bringup image build ROLE --iso",
     "no-consent": "its drives hold a system that nobody said may be overwritten: drain it, then bringup boot render --overwrite",
     "in-use": "it has power and was not switched on by this program: find out what runs on it, then shut it down",
     "rogue-dhcp": "another DHCP server answers on its segment: find it by its MAC and switch it off, then the same command",
@@ -63,6 +64,7 @@ OTHER_STOPS: Mapping[str, str] = {
     "not-begun": "a server of a rack before this one is not ready: mend that server, then the same command",
 }
 """The other reasons to stand still."""
+MUTE_STOP = "it went off while it was written from its CD: its console says why, as `bringup: STATE`"
 WORKING = ("started", "writing", "verifying")
 DONE = ("written", "already-written")
 Action = Literal[
@@ -107,7 +109,8 @@ class Seen:
     from the plan, () when all is as planned. `running`: version of the image that the node says it runs. `on`: whether the
     server had power, as of before the reports were read. `silent`: why the BMC gave no answer, `garbled`: why its answer is none.
     `barred`: by which stop and why it must not be started from the network. `stranger`: why what answers as its node is not
-    trusted. `seeding_s`: how long after its start the node still carries out its seed; None where that has ended.
+    trusted. `seeding_s`: how long after its start the node still carries out its seed; None where that has ended. `mute`: it is
+    written from a CD, which reports to nobody.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -121,6 +124,7 @@ class Seen:
     barred: tuple[str, str] | None = None
     stranger: str = ""
     seeding_s: float | None = None
+    mute: bool = False
 
 
 def from_dict(said: Mapping[str, Any]) -> Life:
@@ -222,6 +226,8 @@ def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
     if not life.started:
         told = max((report.time for report in seen.reports), default=life.told)
         return replace(life, started=True, told=max(told, life.told)), "boot-from-network"
+    if seen.mute:
+        return _image_of_cd(life, seen, image)
     if not fresh:
         return _powered(life, seen)
     last = max(fresh, key=lambda report: report.time)
@@ -231,6 +237,16 @@ def _image(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
     if last.state in WORKING:
         return _powered(life, seen)
     return replace(life, stopped=last.state, text=last.text), "none"
+
+
+def _image_of_cd(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
+    """A CD writes, reads back and restarts the server: the node that answers then says what it runs. Where the initramfs stops the
+    power goes off, and only the console says why.
+    """
+    if seen.running is not None or seen.stranger:
+        return replace(life, step="first-boot", image=image), "wait"
+    moved, action = _powered(life, seen)
+    return replace(moved, text=MUTE_STOP) if moved.stopped else moved, action
 
 
 def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:

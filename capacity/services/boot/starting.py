@@ -91,7 +91,7 @@ def parse_offer(text: str) -> Offer:
 def differs(target: Target, offer: Offer | None) -> str:
     """How the boot server's offer differs from what is planned; '' for not at all."""
     if offer is None:
-        return f"the boot server serves {target.server} nothing"
+        return f"{target.server} is served nothing"
     problems = [
         f"{what} {given}, planned {wanted}"
         for what, given, wanted in (
@@ -103,7 +103,7 @@ def differs(target: Target, offer: Offer | None) -> str:
         )
         if given != wanted
     ]
-    return f"the boot server serves it {'; '.join(problems)}" if problems else ""
+    return f"it is served {'; '.join(problems)}" if problems else ""
 
 
 def barred(target: Target, offer: Offer | None, now: Now) -> tuple[str, str] | None:

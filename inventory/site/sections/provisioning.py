@@ -13,6 +13,8 @@ from inventory.site.yaml_source import Problem
 
 INSTALLER_OF = {"autoinstall": "ubuntu", "preseed": "debian"}
 """The distribution that each installer belongs to."""
+FOLDER_URL = r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*$"
+"""Without a login: BMCs would keep it."""
 
 
 class Provisioning(Section):
@@ -32,6 +34,11 @@ class Provisioning(Section):
         default=None,
         description="Address of the boot server in addressing.provisioning (DHCP, TFTP, HTTP). Default: the first management "
         "node, else .1 of the prefix.",
+    )
+    media: Annotated[str, Field(pattern=FOLDER_URL, max_length=200)] | None = Field(
+        default=None,
+        description="Folder that BMCs mount the CDs of `bringup image build ROLE --iso` from, for sites without network boot: "
+        "http://HOST:PORT/PATH, to which ROLE.iso is added. With installed_by pulumi only. Default: the network.",
     )
     link_gbps: Annotated[float, Field(gt=0, le=800)] = Field(
         default=1.0,
@@ -72,6 +79,18 @@ def pulumi_writes_images_only(catalog: Catalog, provisioning: Provisioning) -> I
             + (f", encrypt {provisioning.encrypt}" if provisioning.encrypt else ""),
             "method image without encrypt: nothing else reports what was read back",
             "write installed_by: hand, or method: image without encrypt",
+        )
+
+
+@rule("provisioning")
+def pulumi_starts_servers_from_media_only(catalog: Catalog, provisioning: Provisioning) -> Iterator[Problem]:
+    if provisioning.media and provisioning.installed_by != "pulumi":
+        yield Problem(
+            ("provisioning", "media"),
+            "media that nobody inserts",
+            f"{provisioning.media} with installed_by {provisioning.installed_by}",
+            "installed_by pulumi: by hand, `bringup boot media` is given the whole address",
+            "write installed_by: pulumi, or delete media",
         )
 
 

@@ -94,7 +94,7 @@ class Machine:
         self.contents: dict[str, str] = {}
         self.written = False
         self.ours = False
-        self.inserted = ""
+        self.media, self.inserted = "", ""
         self.acts: list[str] = []
 
     # ---- BMC
@@ -160,13 +160,14 @@ class Machine:
             self.bios_now |= self.bios_next
         start, self.boot_from = self.boot_from, "None"
         self.acts.append(f"on {start}")
-        self.clock.after(60, self._network if start == "Pxe" else self._disk)
+        by = {"Pxe": self._network, "Cd": self._cd if self.inserted else self._disk}
+        self.clock.after(60, by.get(start, self._disk))
         return True
 
     # ---- what happens inside
     def off(self) -> None:
         self.power_state, self.runs = "Off", None
-        self.clock.forget(self._network, self._done, self._disk, self.off)
+        self.clock.forget(self._network, self._cd, self._done, self._disk, self.off)
 
     def _network(self) -> None:
         self.boot.hear("started", f"image gpu {TARGET.version}")
@@ -182,9 +183,19 @@ class Machine:
             self.clock.after(20, self.off)
         return self.clock.after(100, self._done)
 
+    def _cd(self) -> None:
+        """The same without a word to the boot server."""
+        if self.writes is not None:
+            return self.off()
+        if self.power_cut_while_writing:
+            self.power_cut_while_writing = False
+            self.clock.after(20, self.off)
+        return self.clock.after(100, self._done)
+
     def _done(self) -> None:
         self.written = True
-        self.boot.hear("written", f"{TARGET.sha256} read back from S1 S2")
+        if not self.inserted:
+            self.boot.hear("written", f"{TARGET.sha256} read back from S1 S2")
         self._restart()
 
     def _restart(self) -> None:
@@ -202,7 +213,15 @@ class Machine:
         return Told(self.runs, self.contents, self.clock.now - self.started_at if self.seeding else None)
 
     def doors(self) -> Doors:
-        return Doors(self, self.boot, self.ask, lambda inventory: self.firmware_behind, lambda: self.ours, self._mark)
+        return Doors(
+            self,
+            self.boot,
+            self.ask,
+            lambda inventory: self.firmware_behind,
+            lambda: self.ours,
+            self._mark,
+            self.media,
+        )
 
     def _mark(self) -> None:
         self.ours = True

@@ -310,3 +310,75 @@ def test_a_ready_server_that_is_off_is_written_once_more_with_consent_to_all_its
     site.machine.acts.clear()
     assert site.bring().step == "ready"
     assert site.machine.acts == ["on Pxe"]
+
+
+CD = "http://10.77.0.9:8000/gpu.iso"
+
+
+@pytest.fixture
+def by_cd(site: Site) -> Site:
+    """The same site without network boot."""
+    site.machine.media = CD
+    return site
+
+
+def test_without_network_boot_a_server_is_written_from_its_cd_and_the_cd_is_taken_out(by_cd: Site) -> None:
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.acts == ["bios", "on Cd"]
+    assert [line.split(": ")[1] for line in by_cd.said] == ["firmware", "bios", "image", "first-boot", "ready"]
+    assert (by_cd.machine.inserted, by_cd.boot.told) == ("", [])
+    by_cd.machine.acts.clear()
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.acts == []
+
+
+BY_CD = {
+    "the initramfs stops": (
+        initramfs_stops("foreign-content"),
+        lambda site: setattr(site.machine, "writes", None),
+        "power-off",
+    ),
+    **{
+        name: (*FAULTS[name][:2], FAULTS[name][3])
+        for name in (
+            *(
+                "power cut while writing",
+                "host key that nobody enrolled",
+                "it starts another system",
+                "other drives served",
+            ),
+            *("it is on and nobody knows why", "power is refused"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize(("breaks", "mends", "stop"), BY_CD.values(), ids=BY_CD.keys())
+def test_a_fault_of_a_server_with_a_cd_is_a_named_stop_and_the_same_call_goes_on(
+    by_cd: Site, breaks: Break, mends: Break, stop: str
+) -> None:
+    breaks(by_cd)
+    life = by_cd.bring()
+    assert life.stopped == stop, life.text
+    mends(by_cd)
+    assert by_cd.bring().step == "ready", by_cd.said
+
+
+def test_a_server_that_goes_off_while_its_cd_writes_points_at_its_console(by_cd: Site) -> None:
+    by_cd.machine.writes = ("foreign-content", "drive S1 holds x")
+    assert "its console says why" in by_cd.bring().text
+
+
+@pytest.mark.parametrize("seconds", [5, 70, 120, 200, 240])
+def test_a_program_that_ends_while_a_cd_writes_goes_on_without_a_second_start(by_cd: Site, seconds: float) -> None:
+    class EndError(Exception):
+        """The program is killed."""
+
+    def end() -> None:
+        raise EndError
+
+    by_cd.clock.after(seconds, end)
+    with pytest.raises(EndError):
+        by_cd.bring()
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.acts.count("on Cd") == 1

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from infra.install.boot_server import parse_offers
+from infra.install.cds import Cds
 from infra.provider.fleet import Reach
 from infra.provider.installed import Installed, OverNetwork
 from infra.provider.ledger import PowerLedger
@@ -131,6 +132,23 @@ def test_the_ways_to_a_server_are_made_from_the_site(sites, site_file, tmp_path)
     assert not doors.ours()
     doors.mark()
     assert doors.ours()
+
+
+def test_without_network_boot_the_ways_to_a_server_are_its_cd_and_what_is_on_it(
+    rack, sites, site_file, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
+    asked = "\nprovisioning: {installed_by: pulumi, media: 'http://10.77.0.9:8000/cds'}\n"
+    site_file.write_text(site_file.read_text() + asked)
+    made = OverNetwork(sites, lambda site: PowerLedger(tmp_path / "on"))
+    heard = made.boot(str(site_file))
+    assert isinstance(heard, Cds)
+    doors = made.doors(str(site_file), "gpu001", INPUTS["servers"]["gpu001"], heard)
+    assert doors.media == "http://10.77.0.9:8000/cds/gpu.iso"
+    monkeypatch.setattr(rack, "boot", made.boot)
+    (line,) = rack.kind.preview(rack.inputs, None)
+    assert "expected ROLE/ROLE.iso, saw none" in line
+    assert line.endswith("bringup image build ROLE --iso, and serve it under provisioning.media")
 
 
 def test_offers_are_read_from_the_boot_servers_plans_and_a_broken_one_is_named():

@@ -52,10 +52,10 @@ def test_whatever_is_served_only_an_offer_error_leaves(text: str) -> None:
 
 def test_what_is_served_for_other_drives_or_another_image_is_named() -> None:
     offer = parse_offer(RENDERED)
-    assert barred(TARGET, None, OFF) == ("not-offered", "the boot server serves gpu001 nothing")
+    assert barred(TARGET, None, OFF) == ("not-offered", "gpu001 is served nothing")
     assert barred(replace(TARGET, serials=("S1", "S3"), version="ffff"), offer, OFF) == (
         "not-offered",
-        "the boot server serves it image 0123456789ab, planned ffff; drives S1 S2, planned S1 S3",
+        "it is served image 0123456789ab, planned ffff; drives S1 S2, planned S1 S3",
     )
 
 
