@@ -29,6 +29,8 @@ Effect = Literal["at_once", "bmc_reset", "host_restart", "ac_cycle"]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._()/+-]{0,99}$")]
 Pattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9*][A-Za-z0-9 ._()/*+-]{0,99}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f][^\x00-\x1f]{0,99}$")]
+Setting = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{1,63}$")]
+Number = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 NO_VERSIONS = ("latest", "newest", "current", "any", "*")
 
 
@@ -118,6 +120,11 @@ class Bundle(Section):
     model: str = Field(description="the server's entry in the catalogue")
     source: str = Field(description="where the bundle is published, such as release notes with date", min_length=3)
     packages: tuple[Package, ...] = Field(description="in the order of installation", min_length=1, max_length=50)
+    adapter_settings: dict[Setting, Number] = Field(
+        default_factory=dict,
+        description="settings in the firmware of its InfiniBand adapters: number by name in mlxconfig, such as LINK_TYPE_P1: 1",
+        max_length=50,
+    )
 
     @field_validator("packages", mode="before")
     @classmethod

@@ -8,10 +8,11 @@ Out: every server of the plan; groups by role (gpu, controller, storage, …), c
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pandas as pd
 from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
@@ -26,11 +27,14 @@ from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
 from inventory.catalog.devices import DeviceType
+from inventory.delivered.assets import AssetError, load_assets
+from inventory.delivered.firmware import Bundle, BundleError, load_bundles
 from inventory.gpu_stack import load_stack, nccl_settings
 from inventory.paths import SITE_FILE, site_dir, var_dir
 from inventory.secrets import SecretError, reference_path, site_path
 from inventory.site import Site, SiteError
 from network import roce_host
+from network.infiniband.subnet import compute_ports, guid_book
 from network.wiring import ipv6
 
 DOCUMENTATION = r"""
@@ -155,6 +159,24 @@ def adapter_hosts_of(plan: Plan) -> set[str]:
     cables = plan.cables
     attached = (cables["fabric"] == "compute") & cables["stage"].isin(["node-leaf", "manager-leaf"])
     return set(cables.loc[attached, "a_device"])
+
+
+def adapter_settings_of(plan: Plan, bundles: Mapping[str, Bundle], assets: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """By server in the InfiniBand compute fabric whose model's bundle sets its adapters: the settings, and the GUIDs of its planned
+    adapters, as far as assets.csv has them.
+    """
+    model = plan.devices.set_index("name")["model"]
+    guids = guid_book(assets)
+    ports = compute_ports(plan) if plan.site.fabric.kind == "ib" else []
+    found: dict[str, dict[str, Any]] = {}
+    for port in ports:
+        server = port.partition(":")[0]
+        bundle = bundles.get(model[server])
+        if bundle is None or not bundle.adapter_settings:
+            continue
+        wanted = found.setdefault(server, {"settings": dict(bundle.adapter_settings), "guids": []})
+        wanted["guids"] += [guids[port]] if port in guids else []
+    return found
 
 
 def references_of(plan: Plan) -> dict[str, str]:
@@ -327,7 +349,9 @@ class InventoryModule(BaseInventoryPlugin):
             if refusal := without_a_role(plan):
                 raise AnsibleParserError(refusal)
             hosts = hosts_of(plan, plan.catalog)
-        except (SiteError, CatalogError, SecretError, ClusterError) as error:
+            for name, wanted in adapter_settings_of(plan, load_bundles(site), load_assets(site)).items():
+                hosts.hosts[name]["bringup_adapter_settings"] = wanted
+        except (SiteError, CatalogError, SecretError, ClusterError, BundleError, AssetError) as error:
             raise AnsibleParserError(str(error)) from None
         for key, value in hosts.common.items():
             inventory.set_variable("all", key, value)
