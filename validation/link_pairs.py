@@ -197,7 +197,7 @@ COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
 
 @dataclass(frozen=True)
 class Soaked:
-    """Ends of switches that were judged: ``timed`` with the time that their counters ran, ``untimed`` without it."""
+    """Ends of switches that were judged: ``timed`` by all that they count and for how long, ``untimed`` by what they show."""
 
     problems: list[str]
     timed: int
@@ -219,7 +219,7 @@ def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
                 except UnreadableAnswer as error:
                     problems.append(f"{end} cannot be read: {error}")
                     continue
-                knows = found.errors is not None and found.counted_s is not None
+                knows = None not in (found.raw_ber, found.errors, found.counted_s)
                 timed, untimed = timed + knows, untimed + (not knows)
                 judge_end = link_ends.faults if knows else link_ends.seen
                 problems += [

@@ -478,9 +478,9 @@ def counting(count: int, at_s: int) -> dict[str, str]:
     return {UNCORRECTED: str(count), READ_AT: str(1_764_000_000 + at_s), "last_up_time": "Mon Nov 24 10:00:00 2025"}
 
 
-def read_twice(seconds: int, count: int = 4) -> Outcome:
+def read_twice(seconds: int, count: int = 4, **changed: str) -> Outcome:
     """The verdict on SONiC's ends with four errors from before, read again after so many seconds."""
-    found = by_databases()
+    found = by_databases(**changed)
     ends = {name: one.data["ends"] for name, one in found.roce_switches.items()}
     rows = {name: {port: {**row, **counting(4, 0)} for port, row in ports.items()} for name, ports in ends.items()}
     later = {name: {port: {**row, **counting(count, seconds)} for port, row in rows[name].items()} for name in rows}
@@ -497,6 +497,12 @@ def test_ends_of_sonic_count_between_two_readings() -> None:
     assert "do not show since when they count" not in long_enough.detail
     assert "has counted for 600 s: 1.0e-15 takes 7500 s" in read_twice(600).detail
     assert "has 396 wrong bits after FEC in 9000 s" in read_twice(9000, count=400).detail
+
+
+def test_an_end_whose_bit_errors_nobody_polls_is_judged_by_what_it_shows() -> None:
+    outcome = read_twice(9000, FEC_PRE_BER="N/A")
+    assert outcome.passed, outcome.detail
+    assert "; 95 ends of switches too; 1 ends of switches do not show" in outcome.detail
 
 
 def test_ends_of_sonic_are_read_again_at_the_switches_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
