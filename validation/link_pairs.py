@@ -191,6 +191,26 @@ def of_drivers(
     return {end: said for end, said in found.items() if said}
 
 
+def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any]]:
+    """{end: {"ibdiagnet": its planes}} of the switches' ends of an InfiniBand switch's links; {} where ibdiagnet says nothing.
+
+    Each plane has the end's symbol errors between two runs of ibdiagnet (`errors`), those that FEC left, and the seconds from the
+    end of the first to the begin of the second (`counted_s`); neither where a counter began anew or was read once.
+    """
+    rows, switches = cables_of(plan, switch), set(plan.devices.loc[plan.devices["kind"] == "switch", "name"])
+    ends = [end for end in dict.fromkeys([*rows["a"], *rows["b"]]) if end.partition(":")[0] in switches]
+    said = _on_infiniband(plan, ends, seen)
+    found = {}
+    for end, words in said["ends"].items():
+        first, second = (one.get("symbol_errors") for one in said["readings"][end])
+        soaked: dict[str, float] = {}
+        if first is not None and second is not None and second >= first:
+            (_, ended), (began, _) = said["times"]
+            soaked = {"errors": second - first, "counted_s": began - ended}
+        found[end] = {"ibdiagnet": [{**plane, **soaked} for plane in words["ibdiagnet"]]}
+    return found
+
+
 COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
 """What is asked of each port by Prometheus: rates, and how often its counter began anew."""
 
@@ -303,8 +323,8 @@ def _of_planes(rows: list[Mapping[str, Any]], source: Source) -> LinkEnd:
         rate_gbps=sum(row["rate_gbps"] for row in rows),
         fec=rows[0]["fec"],
         raw_ber=max(known["raw_ber"], default=None),
-        errors=None,
-        counted_s=None,
+        errors=rows[0].get("errors"),
+        counted_s=rows[0].get("counted_s"),
         lanes=sum(row["lanes"] for row in rows),
         effective_ber=max(known["effective_ber"], default=None),
     )

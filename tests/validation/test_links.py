@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -57,7 +58,7 @@ def facts(plan: Plan, text: str = TEXT, **texts: str) -> Facts:
 
 
 def judged(found: Facts, switch: str = "rol001") -> Outcome:
-    return links.test_links_are_up_and_without_errors_for_long_enough(switch, ROCE, found, NAMES, {})
+    return links.test_links_are_up_and_without_errors_for_long_enough(switch, ROCE, found, {}, NAMES, {}, {})
 
 
 def test_links_as_planned_pass_and_the_time_is_named() -> None:
@@ -277,6 +278,52 @@ def end_in(found: dict[str, Any], number: int = 0) -> str:
     return sorted(one for one in found["ends"] if one.startswith(GUIDS["ibl001"]))[number]
 
 
+def soaked_on_infiniband(began: float, errors: int = 0, **first: int) -> Outcome:
+    """The verdict on ibl001 by adapters that are well and two runs of ibdiagnet: from 0 s, and from `began` with so many symbol
+    errors at its first port; `first` are counters of that port in the first run.
+    """
+    runs = [modelled_links.diagnosed(LAB, VIEW, GUIDS, began=at, words=0) for at in (0.0, began)]
+    runs[0]["counters"][end_in(runs[0])] |= first
+    runs[1]["counters"][end_in(runs[1])] |= {"symbol_errors": errors}
+    names, text = links.names_of_devices(LAB), modelled_links.adapter("IB-HDR")
+    nodes = {
+        host: Answer(host, "ssh", data={"machine": machine_of({"container": "", "errors": {}, "links": said}, SOURCE)})
+        for host, said in ((host, dict.fromkeys(devices, text)) for host, devices in names.items())
+    }
+    found = dataclasses.replace(infiniband(first=runs[0], again=runs[1])[0], nodes=nodes)
+    judge = links.test_links_are_up_and_without_errors_for_long_enough
+    outcome = judge("ibl001", LAB, found, GUIDS, names, runs[1], {})
+    assert outcome.raw is not None
+    assert bool(FROM_RAW["S047.measured"](outcome.raw, "ibl001", LAB).problems) != outcome.passed
+    return outcome
+
+
+def test_ends_of_infiniband_switches_count_between_two_runs_of_ibdiagnet() -> None:
+    well = soaked_on_infiniband(20_000)
+    assert well.passed, well.detail
+    # 4 ports to adapters and 1 to a subnet manager, 4 to spines with both ends
+    assert well.value == {"links": 4, "ends_of_switches": 13, "faults": 0}
+
+
+@pytest.mark.parametrize(
+    ("began", "errors", "words"),
+    [
+        (5_002, 0, "has counted for 5000 s: 1.0e-15 takes 15000 s"),
+        (20_002, 400, "has 400 wrong bits after FEC in 20000 s"),
+    ],
+)
+def test_an_infiniband_end_that_counts_too_short_or_too_much_is_named(began: float, errors: int, words: str) -> None:
+    outcome = soaked_on_infiniband(began, errors)
+    assert not outcome.passed
+    assert f"ibl001:{words}" in re.sub(r"ibl001:p\d+ ", "ibl001:", outcome.detail)
+
+
+def test_a_counter_of_infiniband_that_was_cleared_gives_no_time() -> None:
+    assert (
+        "; 1 ends of switches do not show since when they count" in soaked_on_infiniband(20_000, symbol_errors=9).detail
+    )
+
+
 @pytest.mark.parametrize(
     ("part", "values", "words"),
     [
@@ -470,7 +517,7 @@ def test_ends_that_do_not_show_since_when_they_count_are_said_and_judged_by_what
 
 
 def soaked(found: Facts, later: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Outcome:
-    return links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, NAMES, later)
+    return links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, {}, NAMES, {}, later)
 
 
 def counting(count: int, at_s: int) -> dict[str, str]:

@@ -77,11 +77,11 @@ ORDER = (
     "incast_run",
     "permutation_run",
     "fire_drill",
-    "diagnosed_again",
     "burn_in",
     "smoke",
     "rehearsal",
     "ends_again",
+    "diagnosed_again",
 )
 """Fixtures whose checks come after all others, in this order. First what began with the run and has to be over before anything
 acts on the nodes; then acts; then the jobs that measure, each alone on its nodes; last what counts for as long as the run takes.

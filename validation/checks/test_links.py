@@ -57,7 +57,9 @@ def test_links_are_up_and_without_errors_for_long_enough(
     subject: str,
     plan: Plan,
     facts: Facts,
+    guids: Mapping[str, str],
     rdma_devices: dict[str, dict[str, str]],
+    diagnosed_again: Mapping[str, Any],
     ends_again: Mapping[str, Mapping[str, Mapping[str, str]]],
 ) -> Outcome:
     mine = readings.adapter_cables(plan, subject)
@@ -74,7 +76,11 @@ def test_links_are_up_and_without_errors_for_long_enough(
         for fault in _faults(plan, facts.nodes[host], f"{host}:{port}", rdma_devices[host], said, rate):
             problems.append(f"{host}:{port} (at {subject}:{far_port}) {fault}")
     needed = max(link_ends.soak_s(float(ber.value), rate) for rate in mine["rate_gbps"])
-    of_switches = link_pairs.of_drivers(plan, subject, facts, ends_again)
+    if plan.site.fabric.kind == "ib":
+        seen = link_pairs.Seen(facts, guids, rdma_devices, diagnosed_again)
+        of_switches = link_pairs.of_diagnoses(plan, subject, seen)
+    else:
+        of_switches = link_pairs.of_drivers(plan, subject, facts, ends_again)
     far = link_pairs.soaked(plan, subject, of_switches)
     problems += far.problems
     good = (
