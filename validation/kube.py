@@ -29,7 +29,7 @@ NOTICED_S = 65.0
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
-"""Reason of the condition Evicted of a workload that yields to another (Kueue 0.15.0, WorkloadEvictedByPreemption)."""
+"""Reason of the condition Requeued of a workload that yielded to another (Kueue 0.15.0, WorkloadEvictedByPreemption)."""
 UNREACHABLE = "node.kubernetes.io/"
 """Taints that the node controller sets on a node that it cannot use."""
 

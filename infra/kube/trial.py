@@ -148,6 +148,11 @@ class Trial:
     def job(self, namespace: str, name: str) -> Object:
         return self._call("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
 
+    def succeeded(self, namespace: str) -> int:
+        """How many Jobs of a namespace have ended well."""
+        found = self._call("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"]
+        return sum(bool((one.get("status") or {}).get("succeeded")) for one in found)
+
     def workload(self, namespace: str, job: str) -> Object | None:
         """What Kueue keeps of a Job; None before it has seen it."""
         uid = self.job(namespace, job)["metadata"]["uid"]

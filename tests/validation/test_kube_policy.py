@@ -85,7 +85,7 @@ def test_a_node_that_is_registered_otherwise_is_named(
 # ---- the plan alone --------------------------------------------------------------------------------------------------
 def test_the_shipped_site_is_consistent() -> None:
     shipped = plan_of("lab-kubernetes")
-    assert kube_policy.consistent(shipped) == ({"classes": 3, "accounts": 4, "limited": 2}, [])
+    assert kube_policy.consistent(shipped) == ({"classes": 3, "accounts": 4, "limited": 3}, [])
     assert kube_policy.allocation(shipped) == ({"gpus": 32, "nodes": 4, "blocks": 1, "levels": 4}, [])
 
 

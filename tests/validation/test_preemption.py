@@ -99,10 +99,9 @@ class Cluster:
         return names[:1] if self.stuck else names[-1:]
 
     def workload(self, name: str) -> dict[str, Any]:
-        evicted = len(self.jobs) == 2 and name not in self.holds()
-        conditions = [{"type": "Evicted", "status": "True", "reason": "Preempted"}] if evicted else []
-        if self.stuck and evicted:
-            conditions = [{"type": "QuotaReserved", "status": "False", "message": "no victims found"}]
+        conditions = [{"type": "QuotaReserved", "status": "False", "message": "no victims found"}] if self.stuck else []
+        if self.deleted and not self.stuck:
+            conditions = [{"type": "Requeued", "status": "True", "reason": "Preempted"}]
         return {"metadata": {"ownerReferences": [{"name": name}]}, "status": {"conditions": conditions}}
 
 

@@ -100,9 +100,10 @@ def preempt(plan: Plan, engine: Kubernetes, shared: str) -> Preempted:
             engine.nap(POLL_S)  # its steps count
             with trial.job(job(urgent, URGENT, highest.name)) as asked:
                 trial.until(urgent, f"starts in place of {victim}", lambda: trial.began(urgent) != "")
-                started, evicted = trial.began(urgent), trial.evicted(victim)
+                started = trial.began(urgent)
                 trial.until(urgent, "ends", lambda: trial.over(urgent))
             trial.until(victim, "goes on and ends", lambda: trial.over(victim))
+            evicted = trial.evicted(victim)
         text = engine.controller.run(f"cat {shlex.quote(folder)}/said", check=False).out
     finally:
         engine.controller.run(f"rm -rf {shlex.quote(folder)}", check=False)
@@ -192,8 +193,8 @@ class _Trial:
         return "Complete" in states
 
     def evicted(self, name: str) -> str:
-        """Why Kueue evicted its workload: the reason of the condition; '' where it has not."""
-        return str(self._condition(name, "Evicted", "True").get("reason", ""))
+        """Why Kueue evicted its workload and queued it again; '' where it has not. The condition stays when it goes on."""
+        return str(self._condition(name, "Requeued", "True").get("reason", ""))
 
     def _condition(self, name: str, kind: str, status: str) -> Mapping[str, Any]:
         (body,) = self.engine.ask({"verb": "GET", "path": WORKLOADS, "fields": WORKLOAD_FIELDS})
