@@ -172,7 +172,8 @@ def _sign(register: Register, site: Site, records: Sequence[Record], signer: Cry
     item = register.items[records[0].item]
     role, name = str(records[0].form["role"]), str(records[0].form["name"])
     _enroll(site, store, signer, (role,), name)
-    envelope = signed(store.placed([to_statement(record) for record in records]), signer)
+    mine = (countersignatures.by(record, signer.public_key.keyid) for record in records)
+    envelope = signed(store.placed([to_statement(record) for record in mine]), signer)
     return _file(item, [r.subject for r in records], envelope, signer, site, store)
 
 
@@ -233,7 +234,7 @@ def _another_person(
     before = [str(from_statement(statements[0])[0].form.get("name", ""))]
     digest = hashlib.sha256(envelope.payload).hexdigest()
     try:
-        said = countersignatures.stated(contents).get(digest, ())
+        said = countersignatures.stated(contents).all.get(digest, ())
     except ValueError as error:
         raise AttestError(str(error)) from None
     before += [one.name for one in said if one.signers & set(envelope.signatures)]

@@ -14,11 +14,13 @@ configuration has `devices` (device_identity.py): hashes over the rows of assets
 server that is replaced makes the records about it stale, and asks two approvers for a freeze; records of other devices count on.
 """
 
+import bisect
 import dataclasses
 import functools
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -404,15 +406,21 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
     ValueError names the line of a statement that is no freeze.
     """
 
+    entries = sorted(contents.entries, key=lambda entry: entry.line)
+
+    @functools.cache
+    def lapses(half: _Signed) -> float:
+        """The line of the first record behind a half that ended when the half had lapsed; endless if none did."""
+        behind = itertools.islice(entries, bisect.bisect_right(entries, half.line, key=lambda entry: entry.line), None)
+        late = (entry.line for entry in behind if entry.record.ended - half.when > trust.approvals_last)
+        return next(late, math.inf)
+
     def apart(one: _Signed, two: _Signed) -> bool:
         """Whether the earlier of two halves had lapsed: by their dates, or by that of a record between them."""
         if abs(one.when - two.when) > trust.approvals_last:
             return True
         first, last = sorted((one, two), key=lambda signed: signed.line)
-        return any(
-            first.line < entry.line < last.line and entry.record.ended - first.when > trust.approvals_last
-            for entry in contents.entries
-        )
+        return lapses(first) < last.line
 
     known: dict[str, tuple[int, Frozen]] = {}
     halves: dict[str, _Half] = {}

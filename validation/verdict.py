@@ -581,20 +581,24 @@ def _signed_by_whom_counts(bench: _Bench, item: Item, entry: Entry) -> bool:
 def _lacking(bench: _Bench, item: Item, entry: Entry) -> str:
     """Which signature or statement an attestation lacks to count, '' for none.
 
-    Its first signer states in the form what was done. Each further one states name, time and outcome under a signature of
-    their own, beside the one on the form.
+    Its first signer states in the form what was done, and with which key. Each further one states name, time and outcome under a
+    signature of their own, beside the one on the form.
     """
     wanted, rehearsal = item.signers_on(bench.plan.site), bench.rehearsal
     if lacking := bench.trust.missing_roles(wanted, entry.signers, rehearsal=rehearsal):
         return f"no counting signature of {', '.join(lacking)}, each by another key"
     if len(wanted) < 2:
         return ""
-    own = countersignatures.counting(bench.countersigned, entry, bench.now)
-    if any(not bench.trust.missing_roles(wanted, own | {first}, rehearsal=rehearsal) for first in entry.signers):
-        return ""
+    first, role = countersignatures.first_signer(entry.record), str(entry.record.form.get("role"))
+    if first in entry.signers and role in wanted and role in bench.trust.roles(first, rehearsal=rehearsal):
+        own = countersignatures.counting(bench.countersigned, entry, bench.now)
+        others = list(wanted)
+        others.remove(role)
+        if not bench.trust.missing_roles(tuple(others), own, rehearsal=rehearsal):
+            return ""
     return (
-        f"{len(wanted)} people sign it ({', '.join(wanted)}), and each after the first states name, time and outcome under "
-        "their own signature before it counts. Fix: sign the form again (bringup attest), and countersign it with "
+        f"{len(wanted)} people sign it ({', '.join(wanted)}): the first with the key and role that the form names, and each after "
+        "the first states name, time and outcome under their own signature before it counts. Fix: sign the form again (bringup attest), and countersign it with "
         "bringup attest --countersign, each as another person"
     )
 

@@ -170,12 +170,14 @@ HOST_KEYS = {name: frozenset({public_of(HOST_KEY)}) for name in KINDS}
 
 def countersigned(entry: Entry, *keys: str, line: int = 0) -> tuple[Entry, tuple[Statement, ...]]:
     """The attestation as its first signer and these keys signed it, and what each of these stated, in a line before it."""
-    record, payload = entry.record, f"{entry.record.item} {entry.record.subject}".encode()
+    payload = f"{entry.record.item} {entry.record.subject}".encode()
+    first, *_ = sorted(entry.signers - {*keys})
+    record = countersignatures.by(entry.record, first)
     said = [
         countersignatures.statement(payload, record.subject, record.item, f"signer {key}", NOW, record.result)
         for key in keys
     ]
-    made = dataclasses.replace(entry, payload=hashlib.sha256(payload).hexdigest())
+    made = dataclasses.replace(entry, record=record, payload=hashlib.sha256(payload).hexdigest())
     return made, tuple(statement_of(one, frozenset({key}), line) for one, key in zip(said, keys, strict=True))
 
 

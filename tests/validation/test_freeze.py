@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from securesystemslib.signer import CryptoSigner
@@ -165,6 +166,26 @@ def test_a_second_half_that_is_dated_back_revives_no_lapsed_one(
     one = record(ended=NOW - timedelta(days=9), started=NOW - timedelta(days=9))
     between = dataclasses.replace(contents, entries=(Entry(one, frozenset({signer.public_key.keyid}), 5, one.mode),))
     assert read(real_site, between, first, late).current is None
+
+
+def test_a_lapsed_half_is_compared_with_the_records_once(real_site: Site, contents: Contents, ids: list[str]) -> None:
+    """Each of thousands of second halves was compared with all records between it and the first one."""
+    asked = []
+
+    class Counted:
+        def __init__(self, line: int) -> None:
+            self.line = line
+
+        @property
+        def record(self) -> SimpleNamespace:
+            asked.append(self.line)
+            return SimpleNamespace(ended=NOW - timedelta(days=29 if self.line < 101 else 9))
+
+    between = tuple(cast(Entry, Counted(line)) for line in range(2, 102))
+    first = half(ids[0], "Jane", 1, NOW - timedelta(days=30), first=True)
+    late = [half(ids[1], "Joe", 102 + n, NOW - timedelta(days=29), first=False) for n in range(100)]
+    assert read(real_site, dataclasses.replace(contents, entries=between), first, *late).current is None
+    assert len(asked) <= 100
 
 
 def test_the_verb_begins_anew_when_the_first_half_has_lapsed(

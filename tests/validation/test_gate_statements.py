@@ -29,6 +29,7 @@ from tests.validation.bench import (
 )
 from validation import countersignatures, device_identity, freeze
 from validation.evidence import Contents, Entry, Record, begun
+from validation.evidence.mode import same_person
 from validation.evidence.store import KeyOwner, Statement
 from validation.forms import began, rows
 from validation.freeze import freezes_of, unlike
@@ -133,6 +134,42 @@ def test_a_second_signature_alone_closes_no_safety_item(safety: Callable[..., Su
     assert found.status == "missing"
     assert "each after the first states name, time and outcome under their own signature" in found.detail
     assert "bringup attest --countersign" in found.detail
+
+
+@pytest.mark.parametrize("name", ["Jane Doe", "Carol"])
+def test_one_key_under_two_names_is_one_signer(
+    safety: Callable[..., SubjectVerdict], people: dict[str, CryptoSigner], name: str
+) -> None:
+    """The second signer signed the form alone: what the first one's key states beside it is not theirs."""
+    mine = frozenset({people["electrician"].public_key.keyid})
+    assert safety(lambda said: dataclasses.replace(with_said(said, name=name), signers=mine)).status == "missing"
+
+
+def test_what_one_key_states_thousands_of_times_is_heard_a_few_times(
+    register: Register, real_site: Site, record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record of a form was compared with all that its signers stated of the form."""
+    compared: list[str] = []
+
+    def counted(name: str) -> str:
+        compared.append(name)
+        return same_person(name)
+
+    monkeypatch.setattr(countersignatures, "same_person", counted)
+    subject = register.subjects(register.items[SAFETY], SmallPlan(real_site))[0]
+    one = record(SAFETY, subject, identities=(), form=form_of(register.items[SAFETY]), inputs={})
+    entry, (stated,) = countersigned(Entry(one, frozenset({"first", "second"}), 999, one.mode), "second", line=998)
+    mine = dataclasses.replace(stated, signers=frozenset({"first"}), line=1)
+    own = countersignatures.stated(Contents(statements=(*(with_said(mine, name=f"J{n}") for n in range(500)), stated)))
+    for _ in range(50):
+        assert countersignatures.counting(own, entry, NOW) == {"second"}
+    assert len(compared) <= 50 * (1 + 2 * (countersignatures.SAID_OF_ONE_KEY + 1))
+
+
+@pytest.mark.parametrize("role", ["safety-officer", "approver", "nobody"])
+def test_a_first_signer_has_the_role_that_the_form_names(safety: Callable[..., SubjectVerdict], role: str) -> None:
+    """Of two people who sign, each has a role of their own."""
+    assert safety(role=role).status in ("missing", "fail")
 
 
 @pytest.mark.parametrize(
