@@ -387,6 +387,10 @@ def _load(path: Path) -> dict[str, Any]:
         raise AttestError(f"{path}: is not a form (a YAML mapping)")
     if not _bounded(form):
         raise AttestError(f"{path}: its aliases (*name) repeat a part without end; write each value where it belongs")
+    try:
+        json.dumps(form, default=str, allow_nan=False)
+    except (TypeError, ValueError) as error:  # .nan, .inf, a date as the name of a field
+        raise AttestError(f"{path}: holds what no form can hold: {error}") from None
     return form
 
 
@@ -422,11 +426,13 @@ def _attachments(
     for name in named:
         try:
             data = read_file(form_path.parent / str(name), strict.MAX_RAW)
-        except OSError as error:
-            faults.append(f"attachment {name} cannot be read: {error.strerror}")
+            found.append(Attachment(Path(str(name)).name, hashlib.sha256(data).hexdigest()))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            faults.append(f"attachment {one_line(str(name), SHOWN)} cannot be read: {why}")
             continue
-        digest = store.keep(data) if store else hashlib.sha256(data).hexdigest()
-        found.append(Attachment(Path(str(name)).name, digest))
+        if store:
+            store.keep(data)
     return tuple(found)
 
 

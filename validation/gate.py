@@ -85,7 +85,7 @@ def run(
     _write(page, *_pair(site.name, ("the judgement has not ended; run bringup gate again",), now, NOT_JUDGED))
     try:
         with collector_paused():
-            place = anchors.place(anchor, site.name, folder) if anchor else None
+            place = anchors.place(anchor, site.name, _guarded(folder)) if anchor else None
             before = place.read() if place else None  # first: checks append and other gates move it while a log is read
             contents, waivers = read(site, folder / "evidence")
             if place and (behind := anchors.compare(before, contents)):
@@ -158,7 +158,7 @@ def verify(
     try:
         data = seal.check(file, site.name, recorder_keys(site) | lab_key(site))
         log = data.get("log", {})
-        if anchor and (why := _older(log, anchors.place(anchor, site.name, var_dir(site.name, out)))):
+        if anchor and (why := _older(log, anchors.place(anchor, site.name, _guarded(var_dir(site.name, out))))):
             raise seal.SealError(f"{file}: {why}")
     except (seal.SealError, anchors.AnchorError) as error:
         console.print(str(error), style="bold red", markup=False, highlight=False, soft_wrap=True)
@@ -166,6 +166,11 @@ def verify(
     told = f"{data['verdict']} ({data['site']}), on {log.get('lines', 0)} lines of the log"
     console.print(f"{file}: unchanged since {data['judged']}: {told}", markup=False, highlight=False, soft_wrap=True)
     return int(data["exit_code"])
+
+
+def _guarded(folder: Path) -> tuple[Path, ...]:
+    """The folders that an anchor guards: evidence may be a link to another disk."""
+    return folder, folder / "evidence"
 
 
 def _older(log: Mapping[str, Any], place: anchors.Place) -> str:

@@ -597,9 +597,9 @@ def _lacking(bench: _Bench, item: Item, entry: Entry) -> str:
         if not bench.trust.missing_roles(tuple(others), own, rehearsal=rehearsal):
             return ""
     return (
-        f"{len(wanted)} people sign it ({', '.join(wanted)}): the first with the key and role that the form names, and each after "
-        "the first states name, time and outcome under their own signature before it counts. Fix: sign the form again (bringup attest), and countersign it with "
-        "bringup attest --countersign, each as another person"
+        f"{len(wanted)} people sign it ({', '.join(wanted)}): the first with the key and role that the form names; each after the "
+        "first states name, time and outcome under their own signature before it counts. Fix: sign the form again (bringup "
+        "attest), and countersign it, each as another person (bringup attest --countersign)"
     )
 
 
@@ -757,10 +757,10 @@ def _judge_subject(bench: _Bench, item: Item, subject: str, entry: Entry | Begun
     if reason := _staleness(bench, item, entry):
         return verdict("stale", reason)
     if item.kind == "attested":
-        if lacking := _lacking(bench, item, entry):
-            return verdict("missing", lacking)
         if empty := _empty(item, record):
             return verdict("missing", f"the form lacks {', '.join(empty)}")
+        if lacking := _lacking(bench, item, entry):
+            return verdict("missing", lacking)
         if wrong := off_plan(item, record.form, (subject,), bench.plan, bench.listed):
             return verdict("fail", f"the form does not fit the plan: {'; '.join(wrong)}")
     elif item.kind in order.DEVICE_KINDS:

@@ -204,6 +204,7 @@ def test_a_countersigner_sees_each_statement_and_its_form(pending: Path, tmp_pat
             {"attachments": ["gone.pdf"]},
             "attachment gone.pdf cannot be read: No such file or directory",
         ),
+        ("S091.attested", {"attachments": ["a\0b"]}, "cannot be read: embedded null byte"),
         ("S091.attested", {"attachments": 5}, "attachments is 5; write a list of file names"),
     ],
 )
@@ -253,7 +254,20 @@ BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n + 1}: &a{n + 1} [{', '.join(9 * [f'*a{n
 """About 280 thousand million values in half a kilobyte."""
 
 
-@pytest.mark.parametrize("text", ["- a list", "a: [unclosed", "", "a: &a [*a]", BOMB])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a list",
+        "a: [unclosed",
+        "",
+        "a: &a [*a]",
+        BOMB,
+        "item: S091.attested\nmethod: .nan",
+        "item: S091.attested\nmethod: [-.inf]",
+        "item: S091.attested\n2027-01-01: a date as a name",
+        "item: S091.attested\nmethod: {2027-01-01: a date as a name}",
+    ],
+)
 def test_what_is_no_form_is_refused(
     register: Register, real_site: Site, plan: SmallPlan, tmp_path: Path, text: str
 ) -> None:

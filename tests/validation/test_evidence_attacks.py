@@ -17,6 +17,7 @@ import socket
 import stat
 import subprocess
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
@@ -55,6 +56,7 @@ from validation.evidence import (
     seal,
     strict,
 )
+from validation.evidence import store as stores
 from validation.evidence.keys import file_name, openssh_line_of
 from validation.evidence.mode import PINNED
 from validation.evidence.record import from_statement, raw_path, to_statement
@@ -354,6 +356,58 @@ def test_what_is_no_regular_file_of_the_folder_is_refused(folder: Folder, name: 
         path = folder.evidence / name
     _replace(path, how, folder.out / "outside")
     assert folder.judge() == 2
+
+
+@pytest.mark.parametrize("how", ["links", "holes"])
+def test_raw_outputs_that_cost_no_disk_are_not_all_hashed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A thousand names of one file of 4 GiB, or as many files of holes, held up the gate for an hour."""
+    monkeypatch.setattr(stores, "MAX_CHANGED", 1 << 20)
+    hashed: list[str] = []
+    of = strict.sha256_and_size
+
+    def counted(place: Path, name: str) -> tuple[str, int]:
+        hashed.append(name)
+        return of(place, name)
+
+    monkeypatch.setattr(strict, "sha256_and_size", counted)
+    large = folder.out / "large"
+    for text in (b"first", b"second", b"third"):
+        path = folder.evidence / raw_path(hashlib.sha256(text).hexdigest())
+        if how == "holes" or not large.exists():
+            path.write_bytes(b"")
+            os.truncate(path, 2 << 20)
+        if how == "links" and large.exists():
+            path.unlink()
+            path.hardlink_to(large)
+        elif how == "links":
+            large.hardlink_to(path)
+    assert folder.judge() == 2
+    assert len(hashed) == 1
+    assert "raw outputs that follow were not read" in folder.said
+
+
+def test_a_log_larger_than_the_memory_allows_is_refused_before_it_is_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_memory_bytes", lambda: 1 << 20)
+    os.truncate(folder.evidence / "log.jsonl", 1 << 19)
+    assert folder.judge() == 2
+    assert "log.jsonl has 524288 bytes, at most 262144 are read" in folder.said
+
+
+def test_a_log_without_lines_is_not_copied(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can be no line is not read as one: a log of one hole took three times its size in memory."""
+    monkeypatch.setattr(strict, "MAX_LINE", 1 << 20)
+    os.truncate(folder.evidence / "log.jsonl", 64 << 20)
+    tracemalloc.start()
+    try:
+        assert folder.judge() == 2
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 96 << 20
 
 
 def test_a_folder_of_raw_outputs_that_is_a_link_is_refused(folder: Folder) -> None:
@@ -1001,6 +1055,15 @@ def test_an_anchor_in_the_folder_that_it_guards_is_refused(folder: Folder, name:
     kind, _, path = name.rpartition(":")
     where = f"{kind}:{folder.out / path}" if kind else str(folder.out / path)
     assert folder.judge(anchor=where) == 2
+    assert "which it guards" in folder.said
+
+
+@pytest.mark.parametrize("kind", ["", "git:"])
+def test_an_anchor_below_a_linked_evidence_folder_is_refused(folder: Folder, tmp_path: Path, kind: str) -> None:
+    """Who may write the evidence, which lies on another disk, may write what lies beside the log."""
+    folder.evidence.rename(tmp_path / "disk")
+    folder.evidence.symlink_to(tmp_path / "disk")
+    assert folder.judge(anchor=f"{kind}{tmp_path / 'disk' / 'anchor.json'}") == 2
     assert "which it guards" in folder.said
 
 

@@ -751,7 +751,8 @@ def approvals(
 ) -> Approvals:
     """What the gate says of approvals in line 5 over one record in line 2; what came later, and what the first signer wrote."""
     item = register.items[APPROVAL_ITEM]
-    keys = frozenset(people[role].public_key.keyid for role in item.signers)
+    first, *others = (people[role].public_key.keyid for role in item.signers)
+    keys = frozenset({first, *others})
     collector = frozenset({signer.public_key.keyid})
     owners = {people[role].public_key.keyid: KeyOwner(role, role) for role in item.signers}
     owners |= {key: KeyOwner("approver", key) for key in approver_keys}
@@ -764,6 +765,7 @@ def approvals(
         waivers: tuple[Waiver, ...] = (),
         bound_to: tuple[Waiver, ...] = (),
         line: int | None = None,
+        stated: Callable[[Statement], Statement] = lambda said: said,
         **changes: Any,
     ) -> str:
         entries = (passed, *(one for one in later if isinstance(one, Entry)))
@@ -773,18 +775,18 @@ def approvals(
         said = approved(
             register, plan, then if line is None else log, bound_to, NOW, asset_ids=ASSETS, host_keys=HOST_KEYS
         )
-        stated = dict(said.configuration["approved"]) | ({} if line is None else {"line": line})
+        about = dict(said.configuration["approved"]) | ({} if line is None else {"line": line})
         one = record(
             item.id,
             register.subjects(item, plan)[0],
             identities=(),
             inputs=said.inputs,
-            configuration={"approved": stated},
+            configuration={"approved": about},
             form=form_of(item) | {"expiry": "2099-01-01"},
             ended=changes.pop("ended", NOW),
         )
-        last, stated_by = countersigned(Entry(one, keys, 5, "unproven"), *sorted(keys)[1:], line=4)
-        log = dataclasses.replace(log, entries=(*entries, last), statements=(*statements, *stated_by))
+        last, stated_by = countersigned(Entry(one, keys, 5, "unproven"), *others, line=4)
+        log = dataclasses.replace(log, entries=(*entries, last), statements=(*statements, *map(stated, stated_by)))
         found = next(
             i for i in judged(register, plan, log, waivers, changes.pop("now", NOW)).items if i.item == APPROVAL_ITEM
         )
@@ -795,6 +797,17 @@ def approvals(
 
 def test_approvals_of_the_log_so_far_hold(approvals: Approvals) -> None:
     assert approvals().startswith("pass")
+
+
+@pytest.mark.parametrize("how", ["all of them", "the first signer", "one of the others"])
+def test_an_approval_of_go_live_is_stated_by_the_key_of_its_signer_alone(
+    approvals: Approvals, register: Register, people: dict[str, CryptoSigner], how: str
+) -> None:
+    """A statement that several keys sign states for none of them, and one key under other names for itself alone."""
+    keys = [people[role].public_key.keyid for role in register.items[APPROVAL_ITEM].signers]
+    signers = frozenset({"all of them": keys, "the first signer": keys[:1], "one of the others": keys[1:2]}[how])
+    found = approvals(stated=lambda said: dataclasses.replace(said, signers=signers))
+    assert found.startswith("missing: 4 people sign it")
 
 
 @pytest.mark.parametrize("line", [5, 6, 10**9])

@@ -124,7 +124,10 @@ def approving(
         contents,
         "S195.attested",
         lambda e: dataclasses.replace(
-            with_record(e, inputs=said.inputs, configuration=said.configuration, ended=now), line=2
+            with_record(
+                e, inputs=said.inputs, configuration={**e.record.configuration, **said.configuration}, ended=now
+            ),
+            line=2,
         ),
     )
 

@@ -134,7 +134,7 @@ class _File(Place):
 
     def store(self, data: bytes) -> None:
         try:
-            write_file(Path(self.where), data, durable=True)
+            write_file(Path(self.where), data, durable=True, follow=False)
         except OSError as error:
             raise AnchorError(f"anchor {self.where}: cannot be written: {error.strerror}") from None
 
@@ -239,16 +239,16 @@ def _has_host(address: str) -> bool:
 _WHO = {"NAME": "bringup gate", "EMAIL": "bringup@localhost"}
 
 
-def place(where: str, site: str, guards: Path | None = None) -> Place:
+def place(where: str, site: str, guards: Sequence[Path] = ()) -> Place:
     """The place that a person names: a file, an http(s) address, or ``git:`` and the folder of a local repository.
 
-    AnchorError for one inside the folder that it ``guards``: who can change the one can change the other.
+    AnchorError for one inside a folder that it ``guards``: who can change the one can change the other.
     """
-    local = "://" not in where
-    if local and guards is not None and _inside(Path(where.removeprefix("git:")), guards):
-        raise AnchorError(
-            f"anchor {where}: lies in {guards}, which it guards; keep it where nobody can write who can write there"
-        )
+    for folder in guards if "://" not in where else ():
+        if _inside(Path(where.removeprefix("git:")), folder):
+            raise AnchorError(
+                f"anchor {where}: lies in {folder}, which it guards; keep it where nobody can write who can write there"
+            )
     if where.startswith("git:"):
         if not _SITE.fullmatch(site):
             raise AnchorError(f"anchor {where}: {site!r} cannot be part of a reference of git")

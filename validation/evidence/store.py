@@ -21,11 +21,13 @@ remains possible is putting back an older copy of the whole folder; an anchor (v
 import fcntl
 import gc
 import hashlib
+import itertools
 import logging
 import os
 import secrets
 import stat
 import time
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -68,6 +70,10 @@ MAX_LINES = strict.MAX_LOG >> 10
 """Lines of a log that are read: each has more than 1 KiB with its two signatures."""
 SHOWN_BROKEN = 200
 """Places that a report names; a log of empty lines would fill the memory with them."""
+MAX_CHANGED = strict.MAX_RAW
+"""Bytes of raw outputs which are not what was signed; the others are not read then: a link or a hole costs no disk, but time."""
+OF_MEMORY = 4
+"""A log takes at most one part of so many of this machine's memory: what is made of it takes more than the log."""
 LOCK_WAIT_S = 300
 """How long another process may hold the lock: a long log is read in minutes, an append takes milliseconds."""
 EMPTY_LOG = hashlib.sha256(b"").hexdigest()
@@ -165,12 +171,34 @@ class _Line:
     signers: frozenset[str]
 
 
+class _Cut:
+    """Lines without their newline, cut out of a log when they are asked for: all of them at once are a second copy of it."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        self._data, self._ends = data, array("Q", [start])
+        while start < len(data):
+            end = data.find(b"\n", start)
+            start = len(data) + 1 if end < 0 else end + 1
+            self._ends.append(start)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        return self._data[self._ends[number] : self._ends[number + 1] - 1]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each line."""
+        return [end - start - 1 for start, end in itertools.pairwise(self._ends)]
+
+
 @dataclass(frozen=True)
 class _Lines:
     """The lines of a log: the SHA-256 of those that are known, and the bytes of the rest."""
 
     known: Sequence[str]
-    rest: Sequence[bytes]
+    rest: "_Cut"
 
     @property
     def count(self) -> int:
@@ -290,7 +318,8 @@ class Store:
             for index, statement in enumerate(_statements(envelope, broken)):
                 self._check_place(statement, tip.lines + 1, tip.last, f"the new batch, statement {index}", broken)
             payload = _json(envelope.to_dict()["payload"])
-            if any(payload in line for line in self._all_lines(broken).rest):
+            self._read(broken)
+            if payload in self._data:
                 broken.append("the new batch: stands in the log already, and a repeated one would break it for ever")
             if broken:
                 raise IntegrityError(self.path, broken)
@@ -410,14 +439,14 @@ class Store:
                 "set this folder aside and collect the evidence again"
             )
         previous = _digest(lines[covered - 1]) if covered else EMPTY_LOG
-        for number, line in enumerate(lines[covered:], start=covered + 1):
-            self._open_line(line, number, previous, keys, broken)
-            previous = _digest(line)
+        for number in range(covered, len(lines)):
+            self._open_line(lines[number], number + 1, previous, keys, broken)
+            previous = _digest(lines[number])
         if broken:
             raise IntegrityError(self.path, broken)
         if torn:
-            self._set_aside(torn, sum(len(line) + 1 for line in lines))
-        elif lines and not self._ends_in_newline():
+            self._set_aside(torn, len(self._data))
+        elif len(lines) and not self._ends_in_newline():
             with self._log.open("ab") as file:
                 file.write(b"\n")
         return _Tip(len(lines), previous, ())
@@ -534,8 +563,7 @@ class Store:
             part = self._part(lines, before + start, before + end, keys, faults, {})
             return None if faults else memories.dumped(part)
 
-        sizes = [len(line) for line in lines.rest]
-        with closing(parallel.each_part(sizes, elsewhere)) as parts:
+        with closing(parallel.each_part(lines.rest.sizes, elsewhere)) as parts:
             for (start, end), body in parts:
                 part = memories.loaded(body, made) if body is not None else None
                 if body is None or part is None or not first_line_of.keys().isdisjoint(part.payloads):
@@ -669,15 +697,20 @@ class Store:
                 continue
             for digest in filter(None, (record.raw_sha256, *(a.sha256 for a in record.attachments))):
                 named.setdefault(digest, f"{record.item} {record.subject}")
+        changed = 0
         for digest, user in named.items():
+            if changed > MAX_CHANGED:
+                broken.append("raw outputs that follow were not read: those above are too large")
+                break
             try:
-                found = strict.sha256_of(self.path, raw_path(digest))
+                found, size = strict.sha256_and_size(self.path, raw_path(digest))
             except FileNotFoundError as error:
                 broken.append(f"{raw_path(digest)}: file of {user} cannot be read: {error.strerror}")
             except Refused as error:
                 broken.append(f"{raw_path(digest)}: file of {user}: {error}")
             else:
                 if found != digest:
+                    changed += size
                     broken.append(f"{raw_path(digest)}: file of {user} has been changed")
 
     def _read(self, broken: list[str]) -> None:
@@ -687,7 +720,7 @@ class Store:
         """
         self._data = self._torn = b""
         try:
-            data = strict.read(self.path, "log.jsonl", strict.MAX_LOG)
+            data = strict.read(self.path, "log.jsonl", min(strict.MAX_LOG, _memory_bytes() // OF_MEMORY))
         except FileNotFoundError:
             return
         except Refused as error:
@@ -696,6 +729,7 @@ class Store:
         end = data.rfind(b"\n") + 1
         if len(data) - end > strict.MAX_LINE:
             broken.append(f"log.jsonl ends in {len(data) - end} bytes, and no batch has more than {strict.MAX_LINE}")
+            return
         if end < len(data):
             try:
                 strict.loads(data[end:])
@@ -708,11 +742,8 @@ class Store:
         size, digests = (known.size, known.lines) if known else (0, ())
         if (count := len(digests) + self._data.count(b"\n", size)) > MAX_LINES:
             broken.append(f"log.jsonl has {count} lines, at most {MAX_LINES} are read")
-            return _Lines((), [])
-        rest = self._data[size:].split(b"\n")
-        if not rest[-1]:
-            rest.pop()
-        return _Lines(digests, rest)
+            return _Lines((), _Cut(b""))
+        return _Lines(digests, _Cut(self._data, size))
 
     def _all_lines(self, broken: list[str]) -> "_Lines":
         self._read(broken)
@@ -956,6 +987,11 @@ def _verified_signers(
 
 
 _json = strict.canonical
+
+
+def _memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_file(path: Path) -> bool:

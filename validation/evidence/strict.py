@@ -225,7 +225,9 @@ def read(folder: Path, name: str, limit: int) -> bytes:
     try:
         with _opened(folder, name, limit) as file:
             data = file.read(min(os.fstat(file.fileno()).st_size, limit))
-            return data + more if (more := file.read(limit - len(data))) else data
+            while more := file.read(min(CHUNK, limit - len(data))):  # a buffer of what may be read is made at once
+                data += more
+            return data
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -234,12 +236,18 @@ def read(folder: Path, name: str, limit: int) -> bytes:
 
 def sha256_of(folder: Path, name: str) -> str:
     """The SHA-256 of a raw output below ``folder``."""
-    found = hashlib.sha256()
+    return sha256_and_size(folder, name)[0]
+
+
+def sha256_and_size(folder: Path, name: str) -> tuple[str, int]:
+    """The SHA-256 of a raw output below ``folder``, and its bytes."""
+    found, size = hashlib.sha256(), 0
     try:
         for piece in chunks(folder, name, MAX_RAW):
             found.update(piece)
+            size += len(piece)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise Refused(f"{name} cannot be read: {error.strerror}") from None
-    return found.hexdigest()
+    return found.hexdigest(), size
