@@ -118,6 +118,12 @@ class Api:
         }
 
 
+def ended_saying(message: str) -> dict[str, Any]:
+    """A pod that ended with this message, which nobody believes to have a form."""
+    times = {"startedAt": "2026-11-29T07:00:10Z", "finishedAt": "2026-11-29T07:00:31Z"}
+    return {"status.containerStatuses": [{"state": {"terminated": {"message": message, **times}}}]}
+
+
 def tried(api: Api, plan: Plan) -> dict[str, dict[str, granted.Grant]]:
     host = cast(SshHost, type("Controller", (), {"name": "ctl01"})())
     return granted.try_grants(plan, Kubernetes(api, host, {}, {}, "training"))
@@ -154,6 +160,9 @@ def test_three_pods_of_each_node_ask_for_all_its_gpus_and_are_deleted(plan: Plan
         ({"status.containerStatuses": [{"state": {"terminated": {"message": "no json"}}}]}, "cannot be read"),
         ({"status.containerStatuses": [{"state": {"terminated": {"message": "[]"}}}]}, "cannot be read"),
         ({"status.containerStatuses": 3}, "cannot be read"),
+        (ended_saying("[" * 8000), "cannot be read"),
+        (ended_saying('{"uuids": [["GPU-0"]]}'), "cannot be read"),
+        (ended_saying('{"seen": "all"}'), "cannot be read"),
     ],
 )
 def test_a_pod_that_does_not_say_it_gives_the_reason(changed: dict[str, Any], why: str, plan: Plan) -> None:

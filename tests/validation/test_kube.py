@@ -1,30 +1,38 @@
 """Judging a platform by what its API server said, and the questions that it is asked. The answers are made, no cluster runs."""
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from capacity.model import Plan
 from capacity.services.platform import design
 from inventory.site import Site
 from inventory.site.sections.software import SchedulerAccount
+from network.drivers.errors import DeviceError
+from network.drivers.ssh import SshHost
 from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.checks import test_platform
 from validation.checks.conftest import PlatformSaid
 from validation.evidence import Record
 from validation.evidence.record import raw_path
-from validation.facts import Answer, Facts, quotas
+from validation.facts import Answer, Facts, gangs, quotas
 from validation.facts.kube import STRANGER, Right, Trial, ask, path_of, rights, trials
 from validation.kube_policy import PLACEMENT, POLICY, PREEMPTION
 from validation.register import load_register
+from validation.runners import platform_trials
+from validation.runners.kubernetes import Kubernetes
 
 ACCOUNTS = (
     SchedulerAccount(name="research", users=("alice", "bob")),
@@ -39,6 +47,41 @@ def plan() -> Plan:
     scheduler = made.site.scheduler.model_copy(update={"kind": "kubernetes", "accounts": ACCOUNTS})
     site: Site = made.site.model_copy(update={"scheduler": scheduler})
     return dataclasses.replace(made, site=site)
+
+
+KEYS = st.sampled_from(["items", "status.phase", "metadata.name", "metadata.ownerReferences", "status.images"])
+GARBAGE = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["x", "Running", "a/pause:1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(GARBAGE, st.sampled_from([200, 201]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+def test_an_api_server_that_says_something_else_is_an_error_with_a_name(plan: Plan, body: Any, status: int) -> None:
+    def call(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [{"status": status, "body": body, "error": ""} for _ in calls]
+
+    with contextlib.suppress(DeviceError):
+        ask(plan, call)
+    with contextlib.suppress(DeviceError):
+        gangs.ask(plan, call, sleep=lambda seconds: None)
+    with contextlib.suppress(DeviceError):
+        platform_trials.change_by_hand(
+            plan, Kubernetes(call, SshHost("ctl01", "10.0.0.9", cast(Any, None), 5), {}, {}, "low")
+        )
+
+
+@pytest.mark.parametrize(
+    "changed", [7, None, [], {"status.conditions": 5}, {"metadata.labels": [1], "status.conditions": [[]]}]
+)
+def test_a_node_that_is_none_fails_its_check_with_a_reason(plan: Plan, changed: Any) -> None:
+    said = PlatformSaid({"nodes": {"gpu001": changed}, "objects": changed})
+    for judge, part in ((partial(kube.node, name="gpu001"), "nodes"), (kube.objects, "objects")):
+        found = test_platform.outcome(judge, plan, said, (), part, "")
+        assert not found.passed
+        assert found.detail
 
 
 class Server:

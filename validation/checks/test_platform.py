@@ -11,6 +11,9 @@ from functools import partial
 from typing import Any
 
 from capacity.model import Plan
+from network.drivers import answers
+from network.drivers.answers import Source
+from network.drivers.errors import DeviceError
 from validation import kube
 from validation import training_story as story
 from validation.check import Outcome, check, site_limit
@@ -53,7 +56,11 @@ def outcome(
     """
     if said.error:
         return Outcome(False, None, said.error, identities=seen)
-    value, problems = judge(said.answers, plan)
+    try:
+        with answers.reading(Source("the API server", "judge what it said"), "objects as Kubernetes' API has them"):
+            value, problems = judge(said.answers, plan)
+    except DeviceError as error:
+        return Outcome(False, None, str(error), identities=seen)
     raw = kube.raw_of(said.answers, *parts)
     return Outcome(not problems, value, kube.shown(problems) or good.format(**value), identities=seen, raw=raw)
 

@@ -187,12 +187,13 @@ class Site(ApiServer):
             {"verb": "GET", "path": f"{self._pods}{selector}", "fields": POD_FIELDS},
             {"verb": "GET", "path": self._workloads, "fields": WORKLOAD_FIELDS},
         )
-        running = [
-            str(one["spec.nodeName"])
-            for one in pods["items"]
-            if one["status.phase"] == "Running" and not one["metadata.deletionTimestamp"]
-        ]
-        return (len(running), len(pods["items"])), running, _waiting(workloads["items"], name)
+        with self.reading(f"read the pods of {name}"):
+            running = [
+                str(one["spec.nodeName"])
+                for one in pods["items"]
+                if one["status.phase"] == "Running" and not one["metadata.deletionTimestamp"]
+            ]
+            return (len(running), len(pods["items"])), running, _waiting(workloads["items"], name)
 
 
 def _waiting(workloads: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -192,10 +192,18 @@ def ask(plan: Plan, call: CallApi) -> dict[str, Any]:
             for one in tried
         ),
     ]
-    answers = list(call(calls))
-    version, nodes = answers[:2]
+    said = list(call(calls))
+    source = Source(controller_of(plan), "ask the API server", f"run kubectl --kubeconfig {KUBECONFIG} there")
+    with answers.reading(source, "objects as Kubernetes' API has them"):
+        return _read(said, objects, asked, tried)
+
+
+def _read(
+    said: Sequence[Mapping[str, Any]], objects: Sequence[PlatformObject], asked: Sequence[Right], tried: Sequence[Trial]
+) -> dict[str, Any]:
+    version, nodes = said[:2]
     of_objects, of_rights, of_trials = (
-        answers[start : start + count]
+        said[start : start + count]
         for start, count in (
             (2, len(objects)),
             (2 + len(objects), len(asked)),

@@ -20,6 +20,7 @@ from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import design
 from network.drivers import answers
 from network.drivers.answers import Line, Source, Whole
+from network.drivers.errors import DeviceError
 from validation.progress import note
 from validation.runners.kubernetes import PODS, Kubernetes
 from validation.runners.pods import node_pod
@@ -121,6 +122,6 @@ def _grant(asked: int, found: Mapping[str, Any] | None) -> Grant:
         scheduled = [one.get("message") for one in found["status.conditions"] or () if one.get("status") == "False"]
         reasons = [found["status.message"], state.get("message"), state.get("reason"), *scheduled]
         why = next((str(one) for one in reasons if one), f"it is {found['status.phase']}")
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError, DeviceError) as error:
         why = f"an answer that cannot be read: {type(error).__name__}"
     return {**empty, "why": answers.line(why)}

@@ -63,7 +63,8 @@ def change_by_hand(plan: Plan, engine: Kubernetes) -> ByHand:
     def described(words: str) -> dict[str, Any]:
         engine.ask({"verb": "PATCH", "path": path, "type": MERGE, "body": {"description": words}, "only": ("kind",)})
         (found,) = engine.ask({"verb": "GET", "path": path})
-        return dict(found)
+        with engine.reading(f"read {chosen.key}"):
+            return dict(found)
 
     try:
         changed = described(CHANGED)
