@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from capacity.model import Plan
 from capacity.services.platform import design
 from inventory.site import Site
-from inventory.site.sections.software import SchedulerAccount
+from inventory.site.sections.software import LOADS, SchedulerAccount
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
 from tests.plans import plan_of
@@ -28,7 +28,7 @@ from validation.checks.conftest import PlatformSaid
 from validation.evidence import Record
 from validation.evidence.record import raw_path
 from validation.facts import Answer, Facts, gangs, quotas
-from validation.facts.kube import STRANGER, Right, Trial, ask, path_of, rights, trials
+from validation.facts.kube import STRANGER, Right, Trial, ask, members, path_of, rights, trials
 from validation.kube_policy import PLACEMENT, POLICY, PREEMPTION
 from validation.register import load_register
 from validation.runners import platform_trials
@@ -180,12 +180,32 @@ def test_rights_are_asked_of_members_of_others_and_of_a_stranger(plan: Plan) -> 
     assert Right(STRANGER, "vision", "", "pods", "create", False) in asked
     assert Right("alice", "", "", "nodes", "get", False) in asked
     assert not [one for one in asked if one.namespace == "empty"], "nobody is a member of it"
+    to_root = {(one.user, one.namespace) for one in asked if one.namespace in (LOADS, "kube-system")}
+    assert to_root == {(user, where) for user in everyone(plan) for where in (LOADS, "kube-system")}
     exec_ = Right("alice", "vision", "", "pods/exec", "create", True)
     assert exec_ in asked
     assert (
         exec_.review["spec"]["resourceAttributes"] | {"resource": "pods", "subresource": "exec"}
         == (exec_.review["spec"]["resourceAttributes"])
     )
+
+
+def everyone(plan: Plan) -> set[str]:
+    """All members of accounts, and nobody's."""
+    return {STRANGER, *(user for account in members(plan) for user in account.users)}
+
+
+@pytest.mark.parametrize("resource", ["pods", "jobsets"])
+def test_a_second_member_who_may_start_pods_beside_those_of_acceptance_is_a_problem(plan: Plan, resource: str) -> None:
+    """Such a pod may be root on its node. The comparison with the plan does not see a RoleBinding that nobody planned."""
+    said = ask(plan, Server(plan))
+    (bound,) = [
+        one
+        for one in said["rights"]
+        if (one["user"], one["namespace"], one["resource"], one["verb"]) == ("bob", LOADS, resource, "create")
+    ]
+    bound["said"] = True
+    assert kube.who_may(said, plan)[1] == [f"bob create {resource} in {LOADS}: allowed, planned refused"]
 
 
 def test_each_rule_of_admission_is_tried(plan: Plan) -> None:

@@ -19,6 +19,7 @@ from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.tenancy import GPU_RESOURCE, RULES, SYSTEM_CLASSES, gpus_allowed
 from capacity.services.slurm import Account
 from capacity.services.slurm import design as accounts_of
+from inventory.site.sections.software import LOADS
 from network.drivers import answers
 from network.drivers.answers import Source
 from network.drivers.credentials import node_credentials
@@ -73,6 +74,18 @@ ACROSS: tuple[tuple[str, str], ...] = (
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("scheduling.k8s.io", "priorityclasses"),
 )
+HELD_BACK = (LOADS, "kube-system")
+"""Namespaces whose pods may be root on their node: administrators alone make any there."""
+TO_ROOT: tuple[tuple[str, str, str], ...] = (
+    # (group, resource, verb) that leads to such a pod, or to a key of the cluster
+    ("", "pods", "create"),
+    ("", "pods/exec", "create"),
+    ("", "secrets", "get"),
+    ("apps", "daemonsets", "create"),
+    ("batch", "jobs", "create"),
+    ("jobset.x-k8s.io", "jobsets", "create"),
+    ("rbac.authorization.k8s.io", "rolebindings", "create"),
+)
 CallApi = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 """Calls of api_calls.py to their answers, in order."""
 
@@ -120,7 +133,10 @@ def members(plan: Plan) -> list[Account]:
 
 
 def rights(plan: Plan) -> Iterator[Right]:
-    """For each account: what its first member may do there, what a member of others and a stranger may not, and nothing across."""
+    """For each account: what its first member may do there, what a member of others and a stranger may not, and nothing across.
+
+    Every member is asked for what leads to root on a node.
+    """
     may = {(group, resource): verbs for group, resources, verbs in RULES for resource in resources}
     accounts = members(plan)
     for account in accounts:
@@ -134,6 +150,10 @@ def rights(plan: Plan) -> Iterator[Right]:
         for group, resource in ACROSS:
             for verb in VERBS:
                 yield Right(user, "", group, resource, verb, False)
+    for user in dict.fromkeys((*(user for account in accounts for user in account.users), STRANGER)):
+        for namespace in HELD_BACK:
+            for group, resource, verb in TO_ROOT:
+                yield Right(user, namespace, group, resource, verb, False)
 
 
 def trials(plan: Plan) -> Iterator[Trial]:
