@@ -104,3 +104,18 @@ def write_file(path: Path, data: str | bytes, *, durable: bool = False, follow: 
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
     return path
+
+
+def clear_odd(path: Path) -> None:
+    """Remove a link, pipe or device that stands where others may write and a file belongs: it would be followed, or waited for.
+
+    A folder is renamed: it would keep an older file of this name from being replaced.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        path.rename(path.with_name(f"{path.name}-{secrets.token_hex(8)}"))
+    elif not stat.S_ISREG(mode):
+        path.unlink()

@@ -468,5 +468,5 @@ def _file(
         store.append_envelope(envelope, head_signer=signer)
         return Signing(item.id, tuple(subjects), None, ())
     path = store.path / PENDING / f"{item.id}-{_name_of(envelope)}.json"
-    write_file(path, strict.canonical(envelope.to_dict()))
+    write_file(path, strict.canonical(envelope.to_dict()), follow=False)
     return Signing(item.id, tuple(subjects), path, lacking)

@@ -5,8 +5,6 @@ cannot be trusted.
 """
 
 import json
-import secrets
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +18,7 @@ from securesystemslib.signer import CryptoSigner
 from capacity.build import build
 from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
-from inventory.paths import var_dir, write_file
+from inventory.paths import clear_odd, var_dir, write_file
 from inventory.secrets import SecretError
 from inventory.site import Site
 from network.drivers.errors import one_line
@@ -328,26 +326,11 @@ def _write(page: Path, html: str, data: Mapping[str, Any]) -> dict[str, str]:
 
     Returns what was written, by suffix.
     """
-    _unless_regular_unlink(page.with_name(f"{page.stem}.seal.json"))
+    clear_odd(page.with_name(f"{page.stem}.seal.json"))
     seal.remove(page)
     texts = {".html": html, ".json": json.dumps(data, indent=2) + "\n", ".junit.xml": junit_of(data)}
     for suffix, text in texts.items():
         path = page.with_suffix(suffix)
-        _unless_regular_unlink(path)
+        clear_odd(path)
         write_file(path, text, follow=False)
     return texts
-
-
-def _unless_regular_unlink(path: Path) -> None:
-    """Remove a link, pipe or device that stands where a report belongs: it would be followed, or waited for.
-
-    A folder is renamed: it would keep the page of an earlier run from being replaced.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(mode):
-        path.rename(path.with_name(f"{path.name}-{secrets.token_hex(8)}"))
-    elif not stat.S_ISREG(mode):
-        path.unlink()

@@ -30,7 +30,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site
 from inventory.delivered.assets import AssetError, asset_aliases, load_assets
-from inventory.paths import var_dir
+from inventory.paths import clear_odd, var_dir
 from inventory.secrets import SecretError
 from inventory.site import Site, SiteError
 from network.drivers.errors import one_line
@@ -114,6 +114,11 @@ class Session:
         self.devices = device_identity.digests_of(self.aliases, pinned_host_keys(self.plan))
         self.planned = frozenset(map(str, self.plan.devices["name"]))
         self.at_the_end: list[Callable[[], None]] = []
+
+    @property
+    def junit(self) -> Path:
+        """The results of the run as JUnit XML, unless pytest was told another place."""
+        return self.out / "reports" / "validation.xml"
 
     @property
     def seed(self) -> str:
@@ -247,7 +252,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is threading.main_thread():
         config.stash[EARLIER_HANDLER] = signal.signal(signal.SIGTERM, _interrupt)
     if not config.option.xmlpath:
-        config.option.xmlpath = str(out / "reports" / "validation.xml")
+        config.option.xmlpath = str(config.stash[KEY].junit)
     terminal = os.dup(1)  # output is not captured yet; lines that say what is waited for go past the capture
     config.stash[WAITING] = Waiting(lambda text: _say(terminal, text))
     config.pluginmanager.register(FixtureWatch(), "bringup-fixtures")
@@ -467,6 +472,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """End what the run started before fixtures wait for it, also when a signal ended the run; then sign the rest."""
     for end in session.config.stash[KEY].at_the_end:
         end()
+    if (own := session.config.stash[KEY].junit) == Path(session.config.option.xmlpath):
+        clear_odd(own)  # pytest writes it next, and follows links
     try:
         session.config.stash[KEY].flush()
     except UNWRITABLE as error:

@@ -348,6 +348,35 @@ def test_the_same_key_cannot_sign_twice(
         countersign(register, real_site, pending, people["electrician"], "Jane Doe", empty)
 
 
+def test_a_pending_attestation_that_is_swapped_for_a_link_writes_no_other_file(
+    register: Register,
+    real_site: Site,
+    plan: SmallPlan,
+    empty: Store,
+    form: Callable[..., Path],
+    people: dict[str, CryptoSigner],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the moment when the second of four signers reads it and that when it waits for the third."""
+    first, second, *_ = (people[role] for role in register.items["S195.attested"].signers)
+    pending = sign_form(register, real_site, plan, form("S195.attested"), first, empty, NOW).pending
+    assert pending is not None
+    victim, append = tmp_path / "victim", empty.append_statements
+    victim.write_text("own")
+
+    def swapped(*given: Any) -> None:
+        append(*given)
+        pending.unlink()
+        pending.symlink_to(victim)
+
+    monkeypatch.setattr(empty, "append_statements", swapped)
+    done = countersign(register, real_site, pending, second, "Joe", empty, NOW)
+    assert done.pending == pending
+    assert not pending.is_symlink()
+    assert victim.read_text() == "own"
+
+
 def test_the_second_signer_needs_the_role_that_is_lacking(
     register: Register, real_site: Site, empty: Store, pending: Path, people: dict[str, CryptoSigner]
 ) -> None:

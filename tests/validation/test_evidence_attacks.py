@@ -1143,3 +1143,28 @@ def test_what_stands_where_the_store_writes_is_replaced_and_never_followed(
     if place in ("torn", "raw", "key"):
         assert stat.S_ISREG(target.lstat().st_mode)
     assert (victim.read_bytes() if victim.exists() else None) == (b"own" if put == "link" else None)
+
+
+@pytest.mark.parametrize("put", ["link", "pipe"])
+def test_a_log_that_is_swapped_before_a_line_is_added_is_not_written(
+    put: str, tmp_path: Path, store: Store, record: MakeRecord, signer: CryptoSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read as a regular file, and opened once more."""
+    store.append([record()], signer)
+    log, victim = store.path / "log.jsonl", tmp_path / "victim"
+    victim.write_bytes(b"own")
+    find = Store._find_tip
+
+    def swapped(self: Store, recorder: CryptoSigner) -> Any:
+        tip = find(self, recorder)
+        log.rename(tmp_path / "log")
+        if put == "pipe":
+            os.mkfifo(log)
+        else:
+            log.symlink_to(victim)
+        return tip
+
+    monkeypatch.setattr(Store, "_find_tip", swapped)
+    with pytest.raises(IntegrityError, match=r"log\.jsonl (is no|cannot be opened as a) regular file"):
+        store.append([record(subject="leaf02")], signer)
+    assert victim.read_bytes() == b"own"

@@ -217,6 +217,26 @@ def test_junit_xml_lists_every_check(bench: Bench):
     assert cases == {"test_passes[lab]": [], "test_fails[lab]": ["failure"]}
 
 
+def test_the_results_of_a_run_are_written_over_no_other_file(bench: Bench):
+    """Whoever may write the reports puts a link in their place while the checks run."""
+    victim, results = bench.out.parent / "victim", bench.out / "reports" / "validation.xml"
+    victim.write_text("own")
+    swaps = f"""
+import pathlib
+import pytest
+
+@pytest.fixture(autouse=True)
+def swapped():
+    place = pathlib.Path({str(results)!r})
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to({str(victim)!r})
+"""
+    bench.run(test_one=swaps + PASSES)
+    assert victim.read_text() == "own"
+    suite = ET.parse(results).getroot()[0]
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("1", "0", "0")
+
+
 def test_a_run_that_is_killed_keeps_the_records_of_the_modules_before(bench: Bench):
     dies = """
 import os, signal

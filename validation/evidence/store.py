@@ -33,7 +33,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import Error as SecuresystemslibError
@@ -446,8 +446,8 @@ class Store:
             raise IntegrityError(self.path, broken)
         if torn:
             self._set_aside(torn, len(self._data))
-        elif len(lines) and not self._ends_in_newline():
-            with self._log.open("ab") as file:
+        elif len(lines) and not self._data.endswith(b"\n"):
+            with self._writing() as file:
                 file.write(b"\n")
         return _Tip(len(lines), previous, ())
 
@@ -470,7 +470,7 @@ class Store:
         fresh = not self._log.exists()
         if not self._head.exists():
             self._write_head(0, EMPTY_LOG, recorder)
-        with self._log.open("ab") as file:
+        with self._writing() as file:
             file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -749,11 +749,6 @@ class Store:
         self._read(broken)
         return self._lines(broken)
 
-    def _ends_in_newline(self) -> bool:
-        with self._log.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() == b"\n"
-
     def _check_head(
         self, lines: "_Lines", keys: Mapping[str, SSlibKey], broken: list[str]
     ) -> tuple[int, frozenset[str]]:
@@ -819,7 +814,7 @@ class Store:
     def _set_aside(self, torn: bytes, keep: int) -> None:
         name = f"torn-{_digest(torn)[:16]}"
         self._write_atomically(self.path / name, torn)
-        with self._log.open("r+b") as file:
+        with self._writing() as file:
             file.truncate(keep)
             os.fsync(file.fileno())
         log.warning("%s: set the %d bytes of an interrupted batch aside as %s", self._log, len(torn), name)
@@ -850,6 +845,22 @@ class Store:
         write_file(path, data, durable=True, follow=False)
         _fsync_folder(path.parent)
 
+    def _writing(self) -> BinaryIO:
+        """The log, opened for adding to its end."""
+        return os.fdopen(self._open_own("log.jsonl", os.O_APPEND), "ab")
+
+    def _open_own(self, name: str, flags: int) -> int:
+        """A file of the store, made where it is not there. IntegrityError for a link, pipe or device that stands in its place."""
+        odd = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            found = os.open(self.path / name, os.O_RDWR | os.O_CREAT | odd | flags, 0o666)
+        except OSError as error:
+            raise IntegrityError(self.path, [f"{name} cannot be opened as a regular file: {error.strerror}"]) from None
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise IntegrityError(self.path, [f"{name} is no regular file"])
+        return found
+
     def _wait_for(self, lock: int, how: int) -> None:
         end = time.monotonic() + LOCK_WAIT_S
         while True:
@@ -868,15 +879,8 @@ class Store:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
+        lock = self._open_own("lock", 0)
         try:
-            lock = os.open(
-                self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
-            )
-        except OSError as error:
-            raise IntegrityError(self.path, [f"lock is no regular file: {error.strerror}"]) from None
-        try:
-            if not stat.S_ISREG(os.fstat(lock).st_mode):
-                raise IntegrityError(self.path, ["lock is no regular file"])
             self._wait_for(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
         finally:
