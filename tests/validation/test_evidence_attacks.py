@@ -362,7 +362,7 @@ def test_what_is_no_regular_file_of_the_folder_is_refused(folder: Folder, name: 
 def test_raw_outputs_that_cost_no_disk_are_not_all_hashed(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """A thousand names of one file of 4 GiB, or as many files of holes, held up the gate for an hour."""
+    """A thousand names of one file of 4 GiB, or as many files of holes, were 4,000 GiB to hash."""
     monkeypatch.setattr(stores, "MAX_CHANGED", 1 << 20)
     hashed: list[str] = []
     of = strict.sha256_and_size
