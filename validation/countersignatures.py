@@ -110,7 +110,7 @@ def counting(own: Stated, entry: Entry, now: datetime) -> frozenset[str]:
     """The keys of an attestation whose holders stated before it what it says, each as a person of their own; its first signer is
     one already."""
     record = entry.record
-    people = {same_person(str(record.form.get("name", "")))}
+    people = {same_person(str(record.form.get("name", ""))), ""}  # a name that nobody sees is none
     keys: set[str] = set()
     for key, said in own.heard(entry):
         same = (said.item, said.outcome) == (record.item, record.result)

@@ -431,7 +431,7 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
             continue
         name, when, digest, frozen = _read(said)
         keys = frozenset(key for key in said.signers if APPROVER_ROLE in trust.pinned.get(key, ()))
-        if len(keys) != 1:  # a name is that of one signer
+        if len(keys) != 1 or not same_person(name):  # a name is that of one signer, and can be seen
             continue
         half = halves.setdefault(digest, _Half(known[digest][1] if digest in known else None))
         half.frozen = frozen or half.frozen

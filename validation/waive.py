@@ -334,8 +334,8 @@ def approvers(waivers: Iterable[Waiver], trust: Trust, *, rehearsal: bool) -> in
     signed = set()
     for waiver in waivers:
         keys = [key for key in waiver.signers if rehearsal or APPROVER_ROLE in trust.roles(key, rehearsal=False)]
-        if len(keys) == 1:
-            signed.add((keys[0], same_person(waiver.owner)))
+        if len(keys) == 1 and (person := same_person(waiver.owner)):
+            signed.add((keys[0], person))
     return min(2, len({key for key, _ in signed}), len({name for _, name in signed}))
 
 

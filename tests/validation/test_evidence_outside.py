@@ -78,7 +78,7 @@ from validation.register import Register, load_register
 from validation.runners.burn_in import joined
 from validation.training_story import SCHEMA_VERSION as STORY_VERSION
 from validation.verdict import APPROVAL_ITEM, Verdict, approved, judge
-from validation.waive import Report, Waiver, _statement, refusal
+from validation.waive import Report, Waiver, _statement, approvers, refusal
 
 MakeRecord = Callable[..., Record]
 ITEM = "S062.measured"
@@ -616,6 +616,18 @@ def test_one_name_in_two_spellings_is_one_approver(real_site: Site, people: dict
         statements=halves(FROZEN, *keys, names=("Jane", name)), owners={k: KeyOwner("approver", k) for k in keys}
     )
     assert freezes_of(contents, trust_of(real_site, contents)).current is None
+
+
+def test_an_owner_whom_nobody_sees_is_no_second_approver(real_site: Site, people: dict[str, CryptoSigner]) -> None:
+    keys = [people[role].public_key.keyid for role in ("approver", "second approver")]
+    log = Contents(owners={key: KeyOwner("approver", key) for key in keys}, recorders=frozenset())
+    end = NOW + timedelta(days=30)
+
+    def approve(*owners: str) -> int:
+        given = [Waiver(ITEM, "leaf01", who, end, "x", frozenset({key})) for who, key in zip(owners, keys, strict=True)]
+        return approvers(given, trust_of(real_site, log), rehearsal=False)
+
+    assert (approve("Jane", "Joe"), approve("Jane", "\u200b\u2800")) == (2, 1)
 
 
 @pytest.mark.parametrize("text", ["SIM\u3164ULATED", "SI\u2800MULATED", "S\u20ddIMULATED", "SIMU\uffa0LATED"])

@@ -112,6 +112,10 @@ def test_two_keys_of_one_name_are_one_person(real_site: Site, contents: Contents
     assert read(real_site, contents, *halves(FROZEN, *ids, names=("Jane", " JANE"))).current is None
 
 
+def test_a_name_that_nobody_sees_is_no_second_approver(real_site: Site, contents: Contents, ids: list[str]) -> None:
+    assert read(real_site, contents, *halves(FROZEN, *ids, names=("Jane", "\u200b\u2800"))).current is None
+
+
 def test_a_statement_that_two_approvers_signed_has_the_name_of_neither(
     real_site: Site, contents: Contents, ids: list[str]
 ) -> None:

@@ -119,6 +119,7 @@ CHANGES: Mapping[str, Callable[[Statement], Statement | None]] = {
     "behind the attestation": lambda said: dataclasses.replace(said, line=2),
     "before the form was signed": lambda said: with_said(said, at=(NOW - timedelta(days=9)).isoformat()),
     "of a day to come": lambda said: with_said(said, at=(NOW + timedelta(days=1)).isoformat()),
+    "by a name that nobody sees": lambda said: with_said(said, name="\u200b\u2800"),
     "by the first signer's name": lambda said: with_said(said, name="JANE  doe"),
     "signed by another key": lambda said: dataclasses.replace(said, signers=frozenset({"SHA256:" + "x" * 43})),
 }
