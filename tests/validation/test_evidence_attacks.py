@@ -388,6 +388,15 @@ def test_raw_outputs_that_cost_no_disk_are_not_all_hashed(
     assert "raw outputs that follow were not read" in folder.said
 
 
+def test_a_million_keys_are_not_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "MAX_KEYS", 2)
+    for number in range(2):
+        (folder.evidence / "keys" / f"{number}.pub").write_text("x")
+    assert folder.judge() == 2
+    assert "keys has 3 files, at most 2 are read" in folder.said
+    assert "holds the key" not in folder.said
+
+
 def test_a_log_larger_than_the_memory_allows_is_refused_before_it_is_read(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

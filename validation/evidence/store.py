@@ -72,6 +72,8 @@ SHOWN_BROKEN = 200
 """Places that a report names; a log of empty lines would fill the memory with them."""
 MAX_CHANGED = strict.MAX_RAW
 """Bytes of raw outputs which are not what was signed; the others are not read then: a link or a hole costs no disk, but time."""
+MAX_KEYS = 10_000
+"""Public keys on file; a site has one for each person who signs. A choice of ours."""
 OF_MEMORY = 4
 """A log takes at most one part of so many of this machine's memory: what is made of it takes more than the log."""
 LOCK_WAIT_S = 300
@@ -784,7 +786,14 @@ class Store:
 
     def _keys(self, broken: list[str] | None = None) -> dict[str, SSlibKey]:
         keys: dict[str, SSlibKey] = {}
-        for name in sorted(path.name for path in (self.path / "keys").glob("*.pub")):
+        names = sorted(path.name for path in (self.path / "keys").glob("*.pub"))
+        if len(names) > MAX_KEYS:
+            why = f"keys has {len(names)} files, at most {MAX_KEYS} are read; remove those that nobody signs with"
+            if broken is None:
+                raise IntegrityError(self.path, [why])
+            broken.append(why)
+            return {}
+        for name in names:
             path = self.path / "keys" / name
             try:
                 key = load_public(strict.read(self.path, f"keys/{name}", strict.MAX_SMALL).decode(), path)
