@@ -107,14 +107,14 @@ def stated(contents: Contents) -> Stated:
 
 
 def counting(own: Stated, entry: Entry, now: datetime) -> frozenset[str]:
-    """The keys of an attestation whose holders stated before it what it says, each as a person of their own; its first signer is
-    one already."""
-    record = entry.record
+    """The keys of an attestation whose holders stated before it what it says, each as a person of their own; its first signer,
+    whose word is the form, is left out."""
+    record, first = entry.record, first_signer(entry.record)
     people = {same_person(str(record.form.get("name", ""))), ""}  # a name that nobody sees is none
     keys: set[str] = set()
     for key, said in own.heard(entry):
-        same = (said.item, said.outcome) == (record.item, record.result)
+        same = key != first and (said.item, said.outcome) == (record.item, record.result)
         if same and record.ended - SKEW <= said.at <= now + SKEW and same_person(said.name) not in people:
             people.add(same_person(said.name))
             keys.add(key)
-    return frozenset(keys - {first_signer(record)})
+    return frozenset(keys)

@@ -39,7 +39,7 @@ from validation.device_identity import digests_today
 from validation.evidence import strict
 from validation.evidence.mode import same_person
 from validation.evidence.record import STATEMENT_TYPE, Record
-from validation.evidence.store import Contents, IntegrityError, Statement, Store
+from validation.evidence.store import Contents, Entry, IntegrityError, Statement, Store
 from validation.evidence.strict import Refused
 from validation.evidence.trust import Trust, trust_of
 from validation.limits import limit_digest
@@ -406,12 +406,15 @@ def freezes_of(contents: Contents, trust: Trust) -> Freezes:
     ValueError names the line of a statement that is no freeze.
     """
 
-    entries = sorted(contents.entries, key=lambda entry: entry.line)
+    @functools.cache
+    def entries() -> list[Entry]:
+        return sorted(contents.entries, key=lambda entry: entry.line)
 
     @functools.cache
     def lapses(half: _Signed) -> float:
         """The line of the first record behind a half that ended when the half had lapsed; endless if none did."""
-        behind = itertools.islice(entries, bisect.bisect_right(entries, half.line, key=lambda entry: entry.line), None)
+        start = bisect.bisect_right(entries(), half.line, key=lambda entry: entry.line)
+        behind = itertools.islice(entries(), start, None)
         late = (entry.line for entry in behind if entry.record.ended - half.when > trust.approvals_last)
         return next(late, math.inf)
 

@@ -167,6 +167,18 @@ def test_what_one_key_states_thousands_of_times_is_heard_a_few_times(
     assert len(compared) <= 50 * (1 + 2 * (countersignatures.SAID_OF_ONE_KEY + 1))
 
 
+def test_the_first_signers_key_takes_no_name_of_another(
+    register: Register, real_site: Site, record: MakeRecord
+) -> None:
+    subject = register.subjects(register.items[SAFETY], SmallPlan(real_site))[0]
+    one = record(SAFETY, subject, identities=(), form=form_of(register.items[SAFETY]), inputs={})
+    entry, (stated,) = countersigned(Entry(one, frozenset({"first", "second"}), 9, one.mode), "second", line=8)
+    mine = dataclasses.replace(stated, signers=frozenset({"first"}), line=1)
+    assert countersignatures.counting(countersignatures.stated(Contents(statements=(mine, stated))), entry, NOW) == {
+        "second"
+    }
+
+
 @pytest.mark.parametrize("role", ["safety-officer", "approver", "nobody"])
 def test_a_first_signer_has_the_role_that_the_form_names(safety: Callable[..., SubjectVerdict], role: str) -> None:
     """Of two people who sign, each has a role of their own."""

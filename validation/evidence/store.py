@@ -701,7 +701,7 @@ class Store:
                 named.setdefault(digest, f"{record.item} {record.subject}")
         changed = 0
         for digest, user in named.items():
-            if changed > MAX_CHANGED:
+            if changed >= MAX_CHANGED:
                 broken.append("raw outputs that follow were not read: those above are too large")
                 break
             try:
