@@ -819,7 +819,7 @@ def test_an_approval_of_go_live_is_stated_by_the_key_of_its_signer_alone(
     keys = [people[role].public_key.keyid for role in register.items[APPROVAL_ITEM].signers]
     signers = frozenset({"all of them": keys, "the first signer": keys[:1], "one of the others": keys[1:2]}[how])
     found = approvals(stated=lambda said: dataclasses.replace(said, signers=signers))
-    assert found.startswith("missing: 4 people sign it")
+    assert found.startswith("missing: lab: 4 people sign it")
 
 
 @pytest.mark.parametrize("line", [5, 6, 10**9])

@@ -79,7 +79,7 @@ def test_an_api_server_that_says_something_else_is_an_error_with_a_name(plan: Pl
 def test_a_node_that_is_none_fails_its_check_with_a_reason(plan: Plan, changed: Any) -> None:
     said = PlatformSaid({"nodes": {"gpu001": changed}, "objects": changed})
     for judge, part in ((partial(kube.node, name="gpu001"), "nodes"), (kube.objects, "objects")):
-        found = test_platform.outcome(judge, plan, said, (), part, "")
+        found = test_platform.outcome(judge, plan, said, (), "", part)
         assert not found.passed
         assert found.detail
 
