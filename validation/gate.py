@@ -51,6 +51,8 @@ READER = "validation/evidence/store.py"
 """The file that reads the log: what it and all that it imports hash to, is the program of a memory."""
 STORY_ITEM = "S188.measured"
 STORY_STANDS = ("pass", "simulated", "unproven", "assumed", "waived")
+MAX_STORY = 4 << 20
+"""Bytes of the story of a training run that a page shows: a point takes about 40, and a run has hundreds. A choice of ours."""
 NO_STORY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, TemplateError)
 FIRST_ANCHOR = (
     "the anchor was not there and was made now: an older copy of the whole evidence folder would not have been noticed"
@@ -126,6 +128,8 @@ def _rendered(
 ) -> tuple[str, Mapping[str, Any] | None]:
     """The page, and the story that it shows: a collector may have signed anything as one."""
     try:
+        if story and (size := len(json.dumps(story))) > MAX_STORY:
+            raise ValueError(f"{size} bytes, at most {MAX_STORY} are shown")
         return render_page(verdict, register, story), story
     except NO_STORY as error:
         if story is None:

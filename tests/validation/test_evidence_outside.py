@@ -344,6 +344,17 @@ def test_a_training_story_that_is_none_is_left_out(
     assert "cannot be shown" in (out / "reports" / "rehearsal.html").read_text()
 
 
+def test_a_training_story_of_megabytes_does_not_fill_the_page(
+    register: Register, real_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "render_page", lambda verdict, register, story=None: " ".join(verdict.notices))
+    verdict = judge(register, SmallPlan(real_site), Contents(), (), NOW)
+    assert gate._rendered(verdict, register, {"victim": "gpu001"})[1] == {"victim": "gpu001"}
+    page, story = gate._rendered(verdict, register, {"victim": "x" * gate.MAX_STORY})
+    assert story is None
+    assert "the story of the training run cannot be shown" in page
+
+
 # -- the key of an electrician ---------------------------------------------------------------------------------------------
 
 
