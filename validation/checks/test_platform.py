@@ -1,7 +1,8 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01, P-02, P-04, P-05, P-13 to P-16).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-16).
 
-P-01 and P-02 run Jobs without work for a moment, P-04 tries pods as dry runs. P-06 and P-07 run three pods on each GPU node. P-10
-stops a kubelet where the site allows faults, P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
+P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn. P-04 tries pods as dry runs, and Jobs beyond
+limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet and P-11 rests on a
+training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
