@@ -10,7 +10,7 @@ It starts by BIOS and by UEFI (El Torito), through the shim and the GRUB of the 
     plan/, seed/                of each server by its MAC (capacity/services/boot/files.py, medium)
     bringup-id                  ties kernel and content together: the initramfs takes the CD that its kernel names
 
-No secret is on it: a seed has an address, names and a public key.
+The same image and the same plans give the same CD. No secret is on it: a seed has an address, names and a public key.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from capacity.services.boot.images import CD, PARTS, Image
 from capacity.services.boot.scripts import CONSOLE, PANIC
-from infra.boot.image import CD_CONFIG, ImageBuildError, alone_in, fat, run
+from infra.boot.image import CD_CONFIG, EPOCH, ImageBuildError, alone_in, fat, run
 from inventory.paths import write_file
 
 TOOLS = {"xorriso": "xorriso", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "zstd": "zstd"}
@@ -123,7 +123,7 @@ def _xorriso(tree: Path, volume: str, made: Path) -> None:
     """As grub-mkrescue calls it (GRUB manual, Invoking grub-mkrescue; xorrisofs(1)): El Torito for BIOS and for UEFI."""
     argv: list[str | Path] = ["xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", volume, "-o", made]
     argv += ["-b", "bios.img", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", "--grub2-boot-info"]
-    argv += ["-eltorito-alt-boot", "-e", "efi.img", "-no-emul-boot", tree]
+    argv += ["-eltorito-alt-boot", "-e", "efi.img", "-no-emul-boot", "--set_all_file_dates", f"={EPOCH}", tree]
     run(argv)
 
 

@@ -348,13 +348,14 @@ class Bringing:
 
     def _boot(self, start: str) -> None:
         """Start from there. From its drives a server is only switched on: the initramfs restarts one that is on by itself."""
-        media = self.doors.media
+        media, target = self.doors.media, BOOT_FROM[start]
         if start == "network":
             self.doors.bmc.power("ForceOff")
+        if media and start == "network":
+            self.doors.bmc.insert_media(media)
+            target = "Cd"
         elif media:
             self.doors.bmc.eject_media()
-        if start == "network" and media:
-            self.doors.bmc.insert_media(media)
-        self.doors.bmc.set_boot("Cd" if start == "network" and media else BOOT_FROM[start], "Once")
+        self.doors.bmc.set_boot(target, "Once")
         self.doors.mark()
         self.doors.bmc.power("On")

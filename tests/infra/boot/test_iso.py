@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -79,6 +80,14 @@ def test_the_cd_has_what_its_plans_name_and_starts_by_bios_and_by_uefi(tmp_path:
     assert (out / parts[1:] / "root.img.zst").read_bytes() == (tmp_path / "root.img.zst").read_bytes()
     subprocess.run(["mcopy", "-i", out / "efi.img", "::EFI/BOOT/BOOTX64.EFI", out / "shim"], check=True, timeout=60)
     assert (out / "shim").read_bytes() == b"BOOTX64.EFI" * 1000
+
+
+@pytest.mark.needs(*NEEDS)
+def test_the_same_image_and_plans_give_the_same_cd_on_another_day(tmp_path: Path) -> None:
+    of = built(tmp_path)
+    first = iso.write(tmp_path, of, FOUND, "management.iso")
+    os.utime(tmp_path / "core.img", (1, 1))
+    assert iso.write(tmp_path, of, FOUND, "management.iso") == first
 
 
 @pytest.mark.needs(*NEEDS)
