@@ -124,6 +124,8 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     asked = sum(one["asked"] for one in pods.values())
     if asked != gpus:
         problems.append(f"{asked} GPUs were asked for, planned {gpus}")
+    if gpus > 1 and len(pods) < 2:
+        problems.append("one pod asked for all GPUs: only two can show that none has those of the other")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
     for trial, one in pods.items():

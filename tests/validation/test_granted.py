@@ -55,6 +55,7 @@ def test_pods_that_share_all_gpus_of_a_node_pass(plan: Plan) -> None:
             "rest: 0/4 nodes are available",
         ),
         ({"rest": grant(6)}, "7 GPUs were asked for, planned 8"),
+        ({"rest": grant(8), "one": grant(0)}, "one pod asked for all GPUs"),
         ({"one": grant(1, 7, began="2026-11-29T07:00:31Z")}, "did not run at the same time"),
     ],
 )
