@@ -317,7 +317,7 @@ def run_render(arguments: argparse.Namespace) -> int:
     from capacity.outputs.pdf import prints
     from capacity.services.platform.text import manifests
     from inventory.paths import var_dir
-    from network import oob, roce, separation
+    from network import nos, oob, roce, separation
     from network.render import render, render_filter, switches
 
     plan = planned(arguments.site, start=arguments.start)
@@ -341,6 +341,8 @@ def run_render(arguments: argparse.Namespace) -> int:
     folder = var_dir(plan.site.name, arguments.out) / "render"
     paths = [write_file(folder / f"{switch}.conf", render(plan, switch)) for switch in known]
     paths += [write_file(folder / f"{switch}.nft", render_filter(plan, switch)) for switch in known]
+    tracker = nos.folder(plan.site.inband.nos, "uplinks.sh").glob("uplinks.*")
+    paths += [write_file(folder / file.name, file.read_text()) for file in sorted(tracker)]
     paths.append(
         write_file(folder / "separation.csv", separation.matrix(plan.site).to_csv(index=False, lineterminator="\n"))
     )
@@ -353,6 +355,7 @@ def run_render(arguments: argparse.Namespace) -> int:
         print(f"Objects of the Kubernetes platform, for kubectl apply --server-side, in {paths[-1]}")
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
+    print(f"Uplink tracking, installed by root on each leaf: uplinks.sh and uplinks.service in {folder}")
     print(f"Filters of {len(known)} switches (*.nft) after the matrix of networks in {folder / 'separation.csv'}")
     print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
     if compute.files:

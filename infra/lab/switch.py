@@ -12,9 +12,11 @@ from pathlib import Path
 from infra.lab import net
 from infra.lab.paths import LabError, LabPaths, lab_home, write_private
 from infra.lab.spec import SSH_KEY_EXCHANGE, LabSpec, Switch
+from network import nos
 
 SIMULATED_BY = "SIMULATED by bringup lab"
 INIT = Path(__file__).with_name("switch_init.sh")
+UPLINKS = "uplinks.sh"
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 TOOL_BUDGET_S = 15.0
 WITHHELD = (
@@ -80,6 +82,7 @@ def start(spec: LabSpec, switch: Switch, version: str) -> "subprocess.Popen[byte
     flash = paths.device(switch.name)
     agent = snmp_agent(spec, switch, version, paths.secret("snmp_auth"), paths.secret("snmp_priv"))
     write_private(flash / "snmp" / "snmpd.conf", agent)
+    write_private(flash / UPLINKS, (nos.folder("frr", UPLINKS) / UPLINKS).read_text())
     env = {
         "PATH": PATH,
         "NAME": switch.name,

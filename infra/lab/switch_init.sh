@@ -1,7 +1,7 @@
 #!/bin/bash
 # PID 1 of a switch, started by switch.py in namespaces of its own: real FRR daemons, sshd, lldpd and snmpd at their usual paths.
 # In: NAME, ROLE (spine, leaf or oob), MGMT (address/length), PORTS, OPERATOR, PUBLIC_KEY, SSH_KEY_EXCHANGE,
-# FLASH (folder that outlives a power cycle: frr/, home/, ssh/, snmp/), LAB_HOME (hidden from the switch), OS_RELEASE,
+# FLASH (folder that outlives a power cycle: frr/, home/, ssh/, snmp/, uplinks.sh), LAB_HOME (hidden from the switch), OS_RELEASE,
 # DESCRIPTION (for LLDP), SIMULATED_BY (login banner). All else it writes lands on tmpfs inside
 # its own mount namespace: killing this one process leaves nothing behind.
 set -eu
@@ -96,6 +96,8 @@ if [ "$ROLE" != oob ]; then
     if [ -x /usr/lib/frr/$daemon ]; then /usr/lib/frr/$daemon -d -F datacenter -A 127.0.0.1; fi
   done
   vtysh -b
+  install $FLASH_AT/uplinks.sh /run/uplinks.sh
+  /run/uplinks.sh >>/var/log/uplinks.log 2>&1 &
 fi
 
 rm -f /etc/ssh/ssh_host_*; rm -rf /etc/ssh/sshd_config.d

@@ -20,13 +20,16 @@ from network.drivers.errors import PushRefused, PushRolledBack
 
 @dataclass(frozen=True)
 class SwitchFacts:
-    """What a switch says about itself. version: of its network OS; ports: {name: (operational state, MTU in bytes)}."""
+    """What a switch says about itself. version: of its network OS; ports: {name: (operational state, MTU in bytes)}; held: ports to
+    servers that it keeps down because no uplink has a route, None where nothing on it tracks its uplinks.
+    """
 
     hostname: str
     mgmt_mac: str
     version: str
     banner: str
     ports: dict[str, tuple[str, int]]
+    held: tuple[str, ...] | None = None
 
 
 class Driver(Protocol):

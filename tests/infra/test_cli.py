@@ -173,6 +173,7 @@ def test_render_writes_every_switch_and_prints_one(outputs: Path, capsys: pytest
     assert "cable-labels.csv" in papers
     assert all(name in said for name in papers)
     folder = outputs / "lab" / "render"
+    assert {"uplinks.sh", "uplinks.service"} <= set(papers)
     head, *lines = (folder / "SHA256SUMS").read_text().splitlines()
     assert head.startswith("# site lab, plan ")
     sums = {name: digest for digest, name in (line.split("  ") for line in lines)}

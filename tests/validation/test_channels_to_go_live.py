@@ -184,6 +184,7 @@ class Metal:
             self.shut.discard((switch.name, arguments[0]))
         pin = self.plan.site.versions["frr"]
         facts = f"hostname {switch.name}\nmgmt_mac {self.asset(switch.name, 'mgmt_mac')}\nversion {pin}\n"
+        facts += "tracks_uplinks yes\n"
         cables = self.plan.cables
         ports = {
             *cables.loc[cables["a_device"] == switch.name, "a_port"],

@@ -58,6 +58,13 @@ RUNNING = HEALTHY.switches["leaf01"].data["running"]
             "one path of several",
         ),
         ("switches", "leaf01", {"running": "frr version 8.4.4\n"}, "no `router bgp`"),
+        ("switches", "leaf01", {"held": None}, "does not track its uplinks"),
+        (
+            "switches",
+            "leaf01",
+            {"held": ["swp3", "swp4"]},
+            "holds ports to servers down, as no uplink has a route: swp3, swp4",
+        ),
         (
             "nodes",
             "gpu001",
@@ -70,6 +77,10 @@ def test_a_path_that_is_closed_fails_the_switch(kind: str, device: str, parts: d
     outcome = judged(changed(kind, device, **parts))
     assert (outcome.passed, words in outcome.detail) == (False, True), outcome.detail
     assert judged(changed(kind, device, **parts), "spine02").passed
+
+
+def test_a_spine_has_no_servers_to_track_uplinks_for() -> None:
+    assert judged(changed("switches", "spine01", held=None), "spine01").passed
 
 
 def test_a_server_that_does_not_answer_and_a_switch_that_does_not_are_named() -> None:

@@ -43,6 +43,7 @@ def test_each_server_and_leaf_has_a_second_path(subject: str, plan: Plan, facts:
         *said.unlike(paths.read(render.render(plan, subject))),
         *links_down(switch.data["ports"], switch.data["neighbours"], trunks),
         *bundles(plan, subject, switch.data["ports"]),
+        *tracking(switch.data.get("held"), servers, trunks),
         *(fault for server in servers for fault in single_path(plan, facts, server)),
     ]
     if trunks and len(trunks) < LEAST_MEMBERS:
@@ -66,6 +67,14 @@ def links_down(ports: dict[str, dict[str, object]], neighbours: dict[str, str], 
             yield f"{port} is {ports.get(port, {}).get('state', 'missing')}"
         elif neighbours.get(port) != "Established":
             yield f"BGP on {port} is {neighbours.get(port, 'missing')}"
+
+
+def tracking(held: list[str] | None, servers: list[str], trunks: list[str]) -> Iterator[str]:
+    """What a leaf does for its servers when it has lost all uplinks. `held`: network.nos.driver.SwitchFacts."""
+    if servers and trunks and held is None:
+        yield "does not track its uplinks: without them servers keep sending to it (uplinks.service)"
+    if held:
+        yield f"holds ports to servers down, as no uplink has a route: {', '.join(held)}"
 
 
 def bundles(plan: Plan, switch: str, ports: dict[str, dict[str, object]]) -> list[str]:

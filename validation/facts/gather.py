@@ -408,6 +408,7 @@ def read_back(switch: Driver, config: str) -> tuple[SwitchFacts, dict[str, Any]]
         "version": facts.version,
         "banner": facts.banner,
         "ports": {port: {"state": state, "mtu": mtu} for port, (state, mtu) in facts.ports.items()},
+        "held": None if facts.held is None else list(facts.held),
         "running": switch.get(),
         "diff": switch.compare(config),
         "saved": switch.saved(),

@@ -224,6 +224,7 @@ def parse_facts(device: str, text: str, banner: str = "") -> SwitchFacts:
     source = Source(device, "read facts", "check that FRR runs on the switch, then run the same command again")
     values: dict[str, str] = {}
     ports: dict[str, tuple[str, int]] = {}
+    held: list[str] = []
     for line in text.splitlines():
         key, _, rest = line.partition(" ")
         if key == "port":
@@ -231,11 +232,14 @@ def parse_facts(device: str, text: str, banner: str = "") -> SwitchFacts:
             if len(words) != 3 or not MTU.fullmatch(words[2]) or len(ports) >= MOST_PORTS:
                 raise source.unreadable("port NAME STATE MTU", line)
             ports[answers.line(words[0])] = (answers.line(words[1]), int(words[2]))
+        elif key == "held" and len(held) < MOST_PORTS:
+            held.append(answers.line(rest.strip()))
         else:
             values[key] = answers.line(rest.strip())
     if not {"hostname", "mgmt_mac", "version"} <= set(values):
         raise source.unreadable("hostname, mgmt_mac and version", text or "nothing")
-    return SwitchFacts(values["hostname"], values["mgmt_mac"], values["version"], banner, ports)
+    tracked = tuple(held) if "tracks_uplinks" in values else None
+    return SwitchFacts(values["hostname"], values["mgmt_mac"], values["version"], banner, ports, tracked)
 
 
 def parse_neighbours(device: str, text: str) -> dict[str, str]:

@@ -91,6 +91,11 @@ facts)      # MANAGEMENT_PORT: identity and state of the switch, one fact a line
     for port in /sys/class/net/*; do
         printf 'port %s %s %s\n' "${port##*/}" "$(cat "$port/operstate")" "$(cat "$port/mtu")"
     done
+    tracker=/run/bringup-uplinks
+    if pid=$(cat $tracker/pid 2>/dev/null) && grep -q uplinks.sh "/proc/$pid/cmdline" 2>/dev/null; then
+        printf 'tracks_uplinks yes\n'
+        sed 's/^/held /' $tracker/held
+    fi
     ;;
 running)    filter_now || exit; vtysh -c 'show running-config no-header' ;;
 saved)      [ ! -e "$saved_filter" ] || cat "$saved_filter"; cat /etc/frr/frr.conf ;;
