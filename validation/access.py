@@ -78,9 +78,10 @@ def _accounts(site: Site, data: Mapping[str, Any]) -> Iterator[str]:
 def unplanned_jobs(site: Site, data: Mapping[str, Any]) -> list[str]:
     """Cron files and timers of a node that belong to no package and no role, or that somebody changed."""
     found = list(_unread(data, ("scheduled",)))
+    timers = {*expected()["timers"]["all"], *expected()["timers"][site.scheduler.kind]}
     for name, package in data.get("scheduled", {}).items():
         kind = "timer" if name.endswith(".timer") else "cron file"
-        if accepted(site, f"{kind} {name}") or (kind == "timer" and name in expected()["timers"]):
+        if accepted(site, f"{kind} {name}") or (kind == "timer" and name in timers):
             continue
         if package.startswith("changed, "):
             found.append(f"{kind} {name} differs from what package {package.removeprefix('changed, ')} ships")

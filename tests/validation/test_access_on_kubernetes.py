@@ -72,3 +72,18 @@ def test_nftables_takes_the_rules() -> None:
     argv = ["nft", "--check", "--file", "-"]
     done = subprocess.run(argv, input=CHAIN, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("site", "timer", "planned"),
+    [
+        (KUBERNETES, "bringup-etcd-backup.timer", True),
+        (SLURM, "bringup-etcd-backup.timer", False),
+        (KUBERNETES, "bringup-shared.timer", True),
+        (SLURM, "bringup-shared.timer", True),
+        (KUBERNETES, "nightly.timer", False),
+    ],
+)
+def test_timers_are_those_of_the_sites_roles(site: str, timer: str, planned: bool) -> None:
+    found = access.unplanned_jobs(plan_of(site).site, {"scheduled": {timer: ""}})
+    assert found == ([] if planned else [f"timer {timer} of no package"])
