@@ -44,7 +44,8 @@ def copied(folder: Path) -> None:
         for task in tasks:
             if "bringup_files" in task:
                 given = task.pop("bringup_files") | {"kept": "{{ kept_in }}"}
-                kept.append({"name": task["name"], "vars": task.get("vars", {}), "kept": given})
+                same = {key: task[key] for key in ("name", "vars", "when") if key in task}
+                kept.append(same | {"kept": given})
         (target / "tasks" / "main.yml").write_text(yaml.safe_dump(kept))
 
 

@@ -109,7 +109,12 @@ class FakeSwitch(FakePdu):
         if self.name == "spine02":
             raise BadAnswer(self.name, "read version", "FRRouting 8", "garbage", "log in by hand")
         return SimpleNamespace(
-            hostname=self.name, mgmt_mac=self.mac, version="8.4.4", banner="SIMULATED", ports={"swp1": ("up", 9216)}
+            hostname=self.name,
+            mgmt_mac=self.mac,
+            version="8.4.4",
+            banner="SIMULATED",
+            ports={"swp1": ("up", 9216)},
+            held=None,
         )
 
     def get(self) -> str:

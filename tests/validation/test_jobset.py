@@ -178,7 +178,7 @@ def test_nobody_but_administrators_starts_pods_in_the_namespace_of_loads() -> No
     objects = design(plan_of("lab-kubernetes")).objects
     (space,) = [one for one in objects if (one.kind, one.name) == ("Namespace", LOADS)]
     assert dict(space.labels)["pod-security.kubernetes.io/enforce"] == "privileged"
-    assert {one.kind for one in objects if one.namespace == LOADS} == {"NetworkPolicy"}
+    assert {one.kind for one in objects if one.namespace == LOADS} == {"NetworkPolicy", "LocalQueue"}
     for one in objects:
         if one.kind == "Namespace" and one.name != LOADS:
             assert dict(one.labels)["pod-security.kubernetes.io/enforce"] == "baseline"

@@ -154,7 +154,7 @@ def not_installed_alike(plan: Plan, facts: Facts, subject: str) -> list[str]:
     return [f"packages differ from {len(common)} {role[subject]} nodes: {', '.join(shown)}{more}"]
 
 
-@check("S141.applied", inputs=("site.os", "site.validation", "assets", "frame.devices"))
+@check("S141.applied", inputs=("site.os", "site.scheduler", "site.validation", "assets", "frame.devices"))
 def test_node_configuration_matches_its_role(subject: str, plan: Plan, facts: Facts) -> Outcome:
     node = facts.nodes[subject]
     if node.error:

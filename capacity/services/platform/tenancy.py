@@ -77,8 +77,8 @@ def loads() -> Iterator[PlatformObject]:
     """The namespace of acceptance's loads, for administrators alone: no RoleBinding is in it.
 
     They need what Pod Security `baseline` refuses: the network of the node and its folders, and on GPU nodes its RDMA devices. In
-    the namespace of the account `commissioning` its users could start such pods. No queue: loads name their nodes, and Kueue would
-    choose others.
+    the namespace of the account `commissioning` its users could start such pods. Loads name their nodes and no queue, since Kueue
+    would choose others; the queue there (queues.py) is for the trial of preemption.
     """
     labels = (("pod-security.kubernetes.io/enforce", "privileged"),)
     yield PlatformObject("v1", "Namespace", LOADS, {}, labels=labels)
