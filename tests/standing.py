@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,8 @@ NOTES = ("first-run-plain.json",) if SOAK else ("first-run-plain.json", "first-r
 """The first run of a saved lab, by plain Ansible or by mitogen: those that this run of the tests takes, the one it writes last."""
 COMMAND_BUDGET_S = 600
 RESTORED_BUDGET_S = 120
+UNTIL_S = 60.0
+"""A boot, the timer's round of ten seconds, and a busy machine."""
 """Routes, subnet manager, scheduler, mounts and the first scrape of a lab whose servers have just booted."""
 
 
@@ -191,6 +193,14 @@ def restored(site: Site, var: Path, key: str, note: Path) -> Standing:
     shutil.copytree(note.parent / power_acts.FOLDER, stand.power_acts)
     wait_until_whole(stand)
     return stand
+
+
+def until(true: Callable[[], bool], otherwise: str) -> None:
+    """Look every half a second for UNTIL_S; `otherwise` says what has not come about."""
+    end = time.monotonic() + UNTIL_S
+    while not true():
+        assert time.monotonic() < end, f"{otherwise} within {UNTIL_S:g} s"
+        time.sleep(0.5)
 
 
 def wait_until_whole(stand: Standing) -> None:

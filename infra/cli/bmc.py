@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.cli.common import CANNOT, OK, UsageError, add_site, add_verb, planned, progress_lines
+from infra.cli.firmware import doors_of
 from inventory.paths import read_file, write_file
 
 if TYPE_CHECKING:
@@ -108,7 +109,6 @@ def run_certificates(arguments: argparse.Namespace) -> int:
 
 
 def run_restart(arguments: argparse.Namespace) -> int:
-    from infra.cli.firmware import doors_of
     from infra.firmware.flash import FlashError, restart
     from network.drivers.errors import DeviceError
     from network.drivers.parallel import at_once

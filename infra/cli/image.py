@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from infra.cli.boot import NO_LOGIN, key_of_nodes
 from infra.cli.common import OK, UsageError, add_out, add_site_option, add_verb, planned, progress_lines
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ def run_iso(arguments: argparse.Namespace, folder: "Path", say: "Callable[[str],
     from capacity.services import boot
     from capacity.services.boot import consents
     from infra.boot import iso
-    from infra.cli.boot import NO_LOGIN, key_of_nodes
     from inventory.delivered.assets import load_assets
 
     plan = planned(arguments.site)

@@ -3,11 +3,11 @@
 start("mgmt01", bmc, "http://10.0.0.9:8000/management.iso")      DeviceError where it stands still
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from capacity.services.boot.life import OTHER_STOPS
 from network.drivers.errors import WriteRefused
-from network.drivers.redfish import SystemState
 
 INSERT_S = 120.0
 """For a BMC to mount an image, and for the power to come on. Not confirmed in a document: some copy the image first."""
@@ -16,7 +16,7 @@ INSERT_S = 120.0
 class MediaBmc(Protocol):
     """What is needed of `network.drivers.redfish.Bmc`."""
 
-    def state(self) -> SystemState: ...
+    def state(self) -> Mapping[str, object]: ...
 
     def insert_media(self, image: str) -> bool: ...
 

@@ -88,7 +88,7 @@ another one names it already, so node-drained and munge-key-differs have their n
 
 
 @pytest.fixture(autouse=True)
-def mended(standing: Standing) -> Iterator[None]:
+def repaired(standing: Standing) -> Iterator[None]:
     """Whatever a test did, the next one finds a lab without faults."""
     yield
     lab.repair(standing.name)

@@ -1,38 +1,29 @@
 """A leaf of the in-band network that lost all uplinks: servers keep the shared storage by their other leaf."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from infra import lab
-from tests.standing import Standing
+from tests.standing import Standing, until
 from validation.checks.test_fabric import trunk_ports
 from validation.facts.gather import address_of
 from validation.facts.storage import clients
 
 pytestmark = pytest.mark.lab
 
-BUDGET_S = 60.0
 FLOWS = 16
 """Connections that spread over both leaves by their source ports."""
 GLUSTERD_PORT = 24007
 
 
 @pytest.fixture(autouse=True)
-def mended(standing: Standing) -> Iterator[None]:
+def repaired(standing: Standing) -> Iterator[None]:
     yield
     lab.repair(standing.name)
     settled(standing)
     standing.clear_event_logs()
-
-
-def until(true: Callable[[], bool], otherwise: str) -> None:
-    end = time.monotonic() + BUDGET_S
-    while not true():
-        assert time.monotonic() < end, otherwise
-        time.sleep(1)
 
 
 def connections(standing: Standing, node: str) -> int:

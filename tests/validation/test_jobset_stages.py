@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from network.drivers.errors import BadAnswer
-from network.drivers.ssh import Completed, SshHost
+from network.drivers.ssh import SshHost
+from tests.validation.modelled_hosts import Host
 from validation.facts.api_calls import kept
 from validation.runners import jobset_stages, stages
 from validation.runners.kubernetes import Kubernetes
@@ -72,17 +73,6 @@ class Cluster:
         at = CHAIN.index(stage)
         took = f"{stage} took {at:064x}\n" if at else ""
         return f"{took}{stage} made {at + 1:064x}\n"
-
-
-class Host:
-    name = "ctl01"
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def run(self, command: str, check: bool = True) -> Completed:
-        self.ran.append(command)
-        return Completed(0, "", "", 0.1)
 
 
 def run(cluster: Cluster, nodes: Sequence[str] = ("gpu001",)) -> tuple[dict[str, Any], Host]:

@@ -14,8 +14,9 @@ import pytest
 
 from capacity.model import Plan
 from network.drivers.errors import BadAnswer
-from network.drivers.ssh import Completed, SshHost
+from network.drivers.ssh import SshHost
 from tests.plans import plan_of
+from tests.validation.modelled_hosts import Host
 from validation import from_raw, kube
 from validation.facts.api_calls import kept
 from validation.runners import preemption
@@ -124,21 +125,8 @@ def pod(name: str, turn: int) -> dict[str, Any]:
     }
 
 
-class Host:
-    """A controller with the shared storage."""
-
-    name = "ctl01"
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def run(self, command: str, check: bool = True) -> Completed:
-        self.ran.append(command)
-        return Completed(0, "checkpoint 17\nresumed 17\nsomething else\n" if "cat" in command else "", "", 0.1)
-
-
 def engine_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> tuple[Kubernetes, Host]:
-    host = Host()
+    host = Host("checkpoint 17\nresumed 17\nsomething else\n")
     hosts = {f"gpu00{n}": cast(SshHost, host) for n in (1, 2, 3, 4)}
     made = Kubernetes(cluster, cast(SshHost, host), hosts, dict.fromkeys(hosts, "10.0.0.1"), "experimentation")
     monkeypatch.setattr(made, "nap", lambda seconds: None)

@@ -1,38 +1,28 @@
 """The shared file system of a standing lab: written here, read there, after a reboot, a lost server, a dead client."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from infra import lab
 from infra.lab.client import ask
-from tests.standing import Standing
+from tests.standing import Standing, until
 from validation.facts.storage import clients
 from validation.facts.storage_acts import canaries
 
 pytestmark = pytest.mark.lab
 
-RETURN_S = 60
-"""A boot, the timer's round of ten seconds, and a busy machine."""
-
 
 @pytest.fixture(autouse=True)
-def mended(standing: Standing) -> Iterator[None]:
+def repaired(standing: Standing) -> Iterator[None]:
     yield
     lab.repair(standing.name)
     # Each client tries again on its own clock of some seconds: that one is back says nothing of the others.
     for name in clients(standing.plan):
         until(partial(reads, standing, name), f"{name} has no shared storage again")
     standing.clear_event_logs()
-
-
-def until(true: Callable[[], bool], otherwise: str) -> None:
-    end = time.monotonic() + RETURN_S
-    while not true():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.5)
 
 
 def reads(standing: Standing, node: str) -> bool:

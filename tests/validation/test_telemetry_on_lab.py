@@ -19,7 +19,7 @@ Alert = tuple[str, str]
 
 
 @pytest.fixture(autouse=True)
-def mended(standing: Standing) -> Iterator[None]:
+def repaired(standing: Standing) -> Iterator[None]:
     """Whatever a test did, the next one finds a lab without faults."""
     yield
     lab.repair(standing.name)
@@ -78,11 +78,11 @@ def notified(standing: Standing) -> dict[str, set[tuple[str, str, str]]]:
     for fault, arguments, _ in FAULTS:
         lab.fault(standing.name, fault, arguments)
     in_time(standing, lambda: {(*alert, "firing") for alert in alerts} <= on_call(standing, began))
-    mended_at = time.time()
+    repaired_at = time.time()
     sent = on_call(standing, began)
     lab.repair(standing.name)
-    in_time(standing, lambda: {(*alert, "resolved") for alert in alerts} <= on_call(standing, mended_at))
-    return {"firing": sent, "resolved": on_call(standing, mended_at)}
+    in_time(standing, lambda: {(*alert, "resolved") for alert in alerts} <= on_call(standing, repaired_at))
+    return {"firing": sent, "resolved": on_call(standing, repaired_at)}
 
 
 @pytest.mark.parametrize(("fault", "arguments", "alerts"), FAULTS)
@@ -106,11 +106,11 @@ def test_a_fault_alone_raises_its_alerts_on_call_in_time_and_repair_clears_them(
         sent - on_call(standing, began),
         firing(standing),
     )
-    mended_at = time.time()
+    repaired_at = time.time()
     lab.repair(standing.name)
     cleared = {(*alert, "resolved") for alert in alerts}
-    assert in_time(standing, lambda: cleared <= on_call(standing, mended_at)), (
-        cleared - on_call(standing, mended_at),
+    assert in_time(standing, lambda: cleared <= on_call(standing, repaired_at)), (
+        cleared - on_call(standing, repaired_at),
         firing(standing),
     )
 

@@ -69,8 +69,8 @@ def test_a_node_that_runs_the_image_is_ready_although_the_journal_is_lost(site: 
     assert site.machine.acts == []
 
 
-Break = Callable[[Site], None]
-FAULTS: dict[str, tuple[Break, Break, str, str]] = {
+Act = Callable[[Site], None]
+FAULTS: dict[str, tuple[Act, Act, str, str]] = {
     "silent BMC": (
         lambda site: setattr(site.machine, "silent", True),
         lambda site: setattr(site.machine, "silent", False),
@@ -176,7 +176,7 @@ FAULTS: dict[str, tuple[Break, Break, str, str]] = {
 }
 
 
-def initramfs_stops(state: str) -> Break:
+def initramfs_stops(state: str) -> Act:
     """The initramfs stops at a state, and says why."""
     return lambda site: setattr(site.machine, "writes", (state, "why"))
 
@@ -192,29 +192,36 @@ FAULTS |= {
 }
 
 
-@pytest.mark.parametrize(("breaks", "mends", "step", "stop"), FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize(("fault", "repair", "step", "stop"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_a_named_stop_and_the_same_call_goes_on_to_ready(
-    site: Site, breaks: Break, mends: Break, step: str, stop: str
+    site: Site, fault: Act, repair: Act, step: str, stop: str
 ) -> None:
-    breaks(site)
+    fault(site)
     life = site.bring()
     assert (life.step, life.stopped) == (step, stop), life.text
     assert stop in {**SAFE_STOPS, **OTHER_STOPS}
-    mends(site)
+    repair(site)
     assert site.bring().step == "ready", site.said
+
+
+class KilledError(Exception):
+    """The program is killed."""
+
+
+def killed_after(site: Site, seconds: float) -> None:
+    """Bring the server up with a program that is killed after so many seconds."""
+
+    def kill() -> None:
+        raise KilledError
+
+    site.clock.after(seconds, kill)
+    with pytest.raises(KilledError):
+        site.bring()
 
 
 @pytest.mark.parametrize("seconds", [5, 70, 120, 200, 240])
 def test_a_program_that_ends_in_the_middle_goes_on_without_a_second_start(site: Site, seconds: float) -> None:
-    class EndError(Exception):
-        """The program is killed."""
-
-    def end() -> None:
-        raise EndError
-
-    site.clock.after(seconds, end)
-    with pytest.raises(EndError):
-        site.bring()
+    killed_after(site, seconds)
     assert site.bring().step == "ready"
     assert site.machine.acts.count("on Pxe") == 1
 
@@ -353,14 +360,14 @@ BY_CD = {
 }
 
 
-@pytest.mark.parametrize(("breaks", "mends", "stop"), BY_CD.values(), ids=BY_CD.keys())
+@pytest.mark.parametrize(("fault", "repair", "stop"), BY_CD.values(), ids=BY_CD.keys())
 def test_a_fault_of_a_server_with_a_cd_is_a_named_stop_and_the_same_call_goes_on(
-    by_cd: Site, breaks: Break, mends: Break, stop: str
+    by_cd: Site, fault: Act, repair: Act, stop: str
 ) -> None:
-    breaks(by_cd)
+    fault(by_cd)
     life = by_cd.bring()
     assert life.stopped == stop, life.text
-    mends(by_cd)
+    repair(by_cd)
     assert by_cd.bring().step == "ready", by_cd.said
 
 
@@ -371,14 +378,6 @@ def test_a_server_that_goes_off_while_its_cd_writes_points_at_its_console(by_cd:
 
 @pytest.mark.parametrize("seconds", [5, 70, 120, 200, 240])
 def test_a_program_that_ends_while_a_cd_writes_goes_on_without_a_second_start(by_cd: Site, seconds: float) -> None:
-    class EndError(Exception):
-        """The program is killed."""
-
-    def end() -> None:
-        raise EndError
-
-    by_cd.clock.after(seconds, end)
-    with pytest.raises(EndError):
-        by_cd.bring()
+    killed_after(by_cd, seconds)
     assert by_cd.bring().step == "ready"
     assert by_cd.machine.acts.count("on Cd") == 1

@@ -31,7 +31,7 @@ class Bmc:
 
 def test_a_server_that_is_off_is_started_once_from_the_cd() -> None:
     bmc = Bmc("Off")
-    media.start("mgmt01", bmc, URL)  # type: ignore[arg-type]  # it says its power and nothing else
+    media.start("mgmt01", bmc, URL)
     assert bmc.did == [("insert", URL), ("boot", "Cd", "Once"), ("power", "On")]
 
 
@@ -39,5 +39,5 @@ def test_a_server_that_is_off_is_started_once_from_the_cd() -> None:
 def test_a_server_that_is_not_off_is_left_alone(power: str) -> None:
     bmc = Bmc(power)
     with pytest.raises(WriteRefused, match="mgmt01: start from a CD: expected power Off"):
-        media.start("mgmt01", bmc, URL)  # type: ignore[arg-type]  # it says its power and nothing else
+        media.start("mgmt01", bmc, URL)
     assert bmc.did == []
