@@ -355,7 +355,7 @@ def run_render(arguments: argparse.Namespace) -> int:
         print(f"Objects of the Kubernetes platform, for kubectl apply --server-side, in {paths[-1]}")
     manifest = write_manifest(plan, folder, paths)
     names = ", ".join([*papers, manifest.name])
-    print(f"Uplink tracking, installed by root on each leaf: uplinks.sh and uplinks.service in {folder}")
+    print(f"Uplink tracking, for each leaf as docs/network-boot.md says: uplinks.sh and uplinks.service in {folder}")
     print(f"Filters of {len(known)} switches (*.nft) after the matrix of networks in {folder / 'separation.csv'}")
     print(f"{len(known)} switch configurations and {len(papers)} documents in {folder}: {names}")
     if compute.files:

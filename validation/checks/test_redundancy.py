@@ -72,7 +72,7 @@ def links_down(ports: dict[str, dict[str, object]], neighbours: dict[str, str], 
 def tracking(held: list[str] | None, servers: list[str], trunks: list[str]) -> Iterator[str]:
     """What a leaf does for its servers when it has lost all uplinks. `held`: network.nos.driver.SwitchFacts."""
     if servers and trunks and held is None:
-        yield "does not track its uplinks: without them servers keep sending to it (uplinks.service)"
+        yield "does not track its uplinks: without them servers keep sending to it; install uplinks.service by docs/network-boot.md"
     if held:
         yield f"holds ports to servers down, as no uplink has a route: {', '.join(held)}"
 

@@ -129,8 +129,11 @@ def _times(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fec(line: list[Any]) -> dict[str, Any]:
-    """FEC's code, and when it last failed to correct a code word, 0 for never; nothing where a PHY of the line does not say it."""
-    codes = {_at(one, "fec").get("encoding") for one in line}
+    """FEC's code, and when it last failed to correct a code word, 0 for never; nothing where a PHY of the line does not say it.
+    A code that is no text counts as not said.
+    """
+    said = [_at(one, "fec").get("encoding") for one in line]
+    codes = {code if isinstance(code, str) else None for code in said}
     counted = [_at(one, "fec", "uncorrectedCodewords") for one in line]
     found = {"fec": next(iter(codes))} if len(codes) == 1 and None not in codes else {}
     if counted and all({"value", "lastChange"} <= set(one) for one in counted):

@@ -162,6 +162,8 @@ rollback)
     await_timer
     ;;
 shut)       # PORT SECONDS: take a port down; the switch takes it up again by itself after SECONDS, whatever ends this program
+    keeps=/proc/sys/net/ipv6/conf/$1/keep_addr_on_down     # 0: Linux flushes the port's IPv6 addresses
+    [ ! -e "$keeps" ] || echo 1 >"$keeps"
     setsid sh -c 'sleep "$1"; ip link set dev "$2" up' bringup-port "$2" "$1" </dev/null >/dev/null 2>&1 9>&- &
     ip link set dev "$1" down
     ;;

@@ -9,6 +9,7 @@ set -u
 CONFIG=${UPLINKS_CONFIG:-/etc/frr/frr.conf}
 ROUTES=${UPLINKS_ROUTES:-/proc/net/route}       # a route by several ports stands there with the first of them
 PORTS=${UPLINKS_PORTS:-/sys/class/net}
+IPV6=${UPLINKS_IPV6:-/proc/sys/net/ipv6/conf}   # keep_addr_on_down 0: a port that goes down loses its addresses (FRR issue 16344)
 STATE=${UPLINKS_STATE:-/run/bringup-uplinks}
 MANAGEMENT_PORT=${UPLINKS_MANAGEMENT_PORT:-eth0}
 DOWN_AFTER=5        # looks in a row, one a second: one look at a file that is being written decides nothing
@@ -34,6 +35,7 @@ lower() {
         is_up "$port" || continue
         grep -qx "$port" "$STATE/held" || echo "$port" >>"$STATE/held"
         echo "no uplink has a route: $port down"
+        [ ! -e "$IPV6/$port/keep_addr_on_down" ] || echo 1 >"$IPV6/$port/keep_addr_on_down"
         ip link set dev "$port" down
     done
 }

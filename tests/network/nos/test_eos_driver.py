@@ -21,6 +21,7 @@ from network.drivers.errors import (
 )
 from network.nos.choose import driver
 from network.nos.eos import startup_config
+from network.nos.eos.counters import link_ends
 from network.nos.eos.driver import Switch, parse_diff, with_kept
 from network.push import Target, push
 from tests.network.nos.eapi import PASSWORD, Eapi
@@ -176,6 +177,15 @@ def test_ends_of_links_are_read_with_the_worst_phy_of_the_line_and_light(eapi):
         "lowAlarm": "-13.3",
         "highAlarm": "4.5",
     }
+
+
+@pytest.mark.parametrize("code", [{"name": "reedSolomon"}, ["reedSolomon"], 544, None])
+def test_a_code_of_fec_that_is_no_text_counts_as_not_said(code):
+    line = {"description": {"location": "line"}, "fec": {"encoding": code}, "preFecBer": {"value": 1e-9}}
+    phys = {"interfacePhyStatuses": {"Ethernet1/1": {"phyStatuses": [line]}}}
+    interfaces = {"interfaces": {"Ethernet1/1": {"lineProtocolStatus": "up"}}}
+    ends = link_ends(["Ethernet1/1"], interfaces, phys, {})
+    assert ends == {"Ethernet1/1": {"lineProtocolStatus": "up", "preFecBer": "1e-09"}}
 
 
 def test_what_runs_is_read_back_to_the_planned_model(eapi):

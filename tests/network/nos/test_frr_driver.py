@@ -214,6 +214,18 @@ def test_a_port_that_was_shut_is_opened_by_the_switch_itself(tmp_path: Path) -> 
     assert said.read_text().splitlines() == ["link set dev swp1 down", "link set dev swp1 up"]
 
 
+def test_a_port_that_is_shut_keeps_its_ipv6_addresses(tmp_path: Path) -> None:
+    keeps = tmp_path / "swp1/keep_addr_on_down"
+    keeps.parent.mkdir()
+    keeps.write_text("0\n")
+    (tmp_path / "ip").write_text(f'#!/bin/sh\n[ "$5" = up ] || cp {keeps} {tmp_path}/when_down\n')
+    (tmp_path / "ip").chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    text = ON_DEVICE.replace("/proc/sys/net/ipv6/conf", str(tmp_path))
+    subprocess.run(["sh", "-c", text, "bringup-push", "shut", "swp1", "0"], env=env, check=True, timeout=60)
+    assert (tmp_path / "when_down").read_text() == "1\n"
+
+
 def test_the_way_to_a_switch_is_never_shut(monkeypatch: pytest.MonkeyPatch) -> None:
     switch = Switch("leaf01", "192.0.2.1", SshCredentials("ops", Path("key"), Path("known_hosts")), mgmt_port="eth0")
     monkeypatch.setattr(Switch, "_compare_identity", lambda self: None)

@@ -9,6 +9,7 @@ import pytest
 from network import nos
 from network.nos.frr.driver import ON_DEVICE, parse_facts
 from network.render import render
+from tests.network import dual_stack
 from tests.plans import plan_of
 
 PROGRAM = nos.folder("frr", "uplinks.sh") / "uplinks.sh"
@@ -19,7 +20,9 @@ NO_WAY = HEAD + "swp3 07000010 01000012 0007 0 0 0 FFFFFFFF 0 0 0\neth0 00004D0A
 IP = """#!/bin/sh
 echo "$4 $5" >>said
 case $5 in down) echo 0x1002 ;; up) echo 0x1003 ;; esac >"ports/$4/flags"
+[ "$5" = up ] || [ "$(cat "ipv6/$4/keep_addr_on_down" 2>/dev/null)" = 1 ] || rm -f "ipv6/$4/addresses"
 """
+"""A port that goes down loses its IPv6 addresses, unless it is to keep them (Linux, ip-sysctl: keep_addr_on_down)."""
 SLEEP = """#!/bin/sh
 n=$(($(cat round) + 1))
 echo $n >round
@@ -57,6 +60,7 @@ class Leaf:
             "PORTS": "swp1 swp2",  # of another program
             "PATH": f"{self.folder}:{os.environ['PATH']}",
             "UPLINKS_CONFIG": "frr.conf",
+            "UPLINKS_IPV6": "ipv6",
             "UPLINKS_ROUTES": "routes",
             "UPLINKS_PORTS": "ports",
             "UPLINKS_STATE": "state",
@@ -98,6 +102,22 @@ def test_a_port_that_somebody_takes_up_meanwhile_goes_down_again_and_is_noted_on
 def test_the_end_of_the_program_gives_the_ports_back(leaf: Leaf) -> None:
     assert leaf.through(*[NO_WAY] * 5)[-1] == "swp6 up"
     assert not (leaf.folder / "state" / "pid").exists()
+
+
+def test_ports_keep_their_ipv6_addresses_while_they_are_down(leaf: Leaf) -> None:
+    text = render(dual_stack.lab(), "leaf01")
+    (leaf.folder / "frr.conf").write_text(text)
+    planned = {}
+    for port in leaf.servers:
+        addresses = leaf.folder / "ipv6" / port / "addresses"
+        addresses.parent.mkdir(parents=True)
+        (addresses.parent / "keep_addr_on_down").write_text("0\n")
+        planned[addresses] = text.partition(f"interface {port}\n")[2].partition("ipv6 address ")[2].split()[0]
+        addresses.write_text(planned[addresses])
+    assert len(set(planned.values())) == len(leaf.servers)
+    said = leaf.through(*[NO_WAY] * 5, WAY, WAY)
+    assert said == [f"{port} {state}" for state in ("down", "up") for port in leaf.servers]
+    assert {path: path.read_text() for path in planned if path.exists()} == planned
 
 
 @pytest.mark.parametrize("lines", ["", "hostname leaf01\n", "interface swp3\n ip address 172.18.0.0/31\nexit\n"])
