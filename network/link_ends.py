@@ -51,6 +51,7 @@ class LinkEnd:
     ``raw_ber``     bit error rate before FEC, ``errors`` bits that are wrong after it, since `counted_s`; of some systems
                     code words, each of which has several
     ``effective_ber``  bit error rate after FEC as the end itself computes it
+    ``went_down``   whether it lost its link between two readings
     ``rx_dbm``      received power of each lane; empty for copper. ``rx_range_dbm``: what the module allows
     """
 
@@ -65,6 +66,7 @@ class LinkEnd:
     rx_range_dbm: tuple[float, float] | None = None
     lanes: int = 0
     effective_ber: float | None = None
+    went_down: bool = False
 
     @property
     def unshown(self) -> tuple[str, ...]:
@@ -111,17 +113,21 @@ def parse(text: str, source: Source) -> LinkEnd:
         )
 
 
-def faults(end: LinkEnd, *, rate_gbps: float, raw_ber: float, ber: float) -> Iterator[str]:
-    """What is wrong with an end. rate_gbps: planned; raw_ber, ber: highest bit error rate before and after FEC."""
+def faults(end: LinkEnd, *, rate_gbps: float, raw_ber: float, ber: float, needs_raw: bool = True) -> Iterator[str]:
+    """What is wrong with an end. rate_gbps: planned; raw_ber, ber: highest bit error rate before and after FEC. needs_raw: whether
+    it is a fault not to show the one before FEC.
+    """
     if not end_is_up(end):
         yield _down(end)
         return
     yield from _set_up(end, rate_gbps)
     if not end.fec and needs_fec(end):
         yield "names no FEC: lanes of 50 Gb/s and more need it (IEEE 802.3, clause 91 and 119)"
-    if end.raw_ber is None or end.errors is None or end.counted_s is None:
+    if end.errors is None or end.counted_s is None:
         yield "counts no bit errors"
     else:
+        if end.raw_ber is None and needs_raw:
+            yield "counts no bit errors before FEC"
         yield from _raw(end, raw_ber)
         needed = soak_s(ber, rate_gbps)
         bits = end.counted_s * end.rate_gbps * 1e9
@@ -186,6 +192,8 @@ def _down(end: LinkEnd) -> str:
 
 
 def _set_up(end: LinkEnd, rate_gbps: float) -> Iterator[str]:
+    if end.went_down:
+        yield "went down during the run"
     if end.rate_gbps != rate_gbps:
         yield f"runs at {end.rate_gbps:g} Gb/s, planned {rate_gbps:g}"
     if kind_of_fec(end.fec) == "none" and needs_fec(end):

@@ -20,15 +20,18 @@ _LIGHT = re.compile(r"rx[0-9]{1,2}power")
 
 
 def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
-    """An end by SONiC's databases. UnreadableAnswer without `oper_status`, and for fields that are no numbers.
+    """An end by SONiC's databases. UnreadableAnswer without `oper_status`, for fields that are no numbers, and for a second reading
+    that lacks what the first one has.
 
     FEC_PRE_BER and FEC_POST_BER are of the last polling. `errors` are code words that FEC did not correct. Without one the time is
     that since the link came up. A link makes some while it comes up: then they are those between two readings (`again`), and the
     time is None without a second one. Copper has no light.
     """
     state = row.get("oper_status", "")
-    if state not in ("up", "down"):
-        raise source.unreadable("oper_status of a port, up or down", answers.line(state)[:80] or "nothing")
+    later = row.get(f"{AGAIN}oper_status", "") if _is_twice(row) else state
+    for said in (state, later):
+        if said not in ("up", "down"):
+            raise source.unreadable("oper_status of a port, up or down", answers.line(said)[:80] or "nothing")
     up = state == "up"
     with answers.reading(source, "numbers of SONiC's databases"):
         power = [
@@ -49,6 +52,7 @@ def sonic(row: Mapping[str, str], source: Source) -> LinkEnd:
             rx_range_dbm=None if low is None or high is None else (low, high),
             lanes=len(row["lanes"].split(",")) if row.get("lanes") else 0,
             effective_ber=_number(row, "FEC_POST_BER"),
+            went_down=(state, later) == ("up", "down") or _came_up_again(row),
         )
 
 
@@ -56,6 +60,9 @@ READ_TWICE = frozenset({"sonic"})
 """Systems that do not show since when they count what FEC did not correct."""
 AGAIN = "again "
 """Before the names of fields of a second reading of the same end."""
+_SOAKED = (UNCORRECTED, READ_AT, "last_up_time")
+"""Fields of two readings that say how many errors there were for how long."""
+_NOTHING = ("N/A", "", "None")
 _UP_TIME = "%a %b %d %H:%M:%S %Y"
 
 
@@ -64,19 +71,30 @@ def again(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]
     return {**first, **{f"{AGAIN}{name}": value for name, value in second.items()}}
 
 
+def _is_twice(row: Mapping[str, str]) -> bool:
+    return any(name.startswith(AGAIN) for name in row)
+
+
+def _came_up_again(row: Mapping[str, str]) -> bool:
+    return row.get(f"{AGAIN}last_up_time", "") not in ("", row.get("last_up_time", ""))
+
+
 def _uncorrected(row: Mapping[str, str]) -> tuple[int | None, float | None]:
     """(code words that FEC did not correct, seconds that they were counted for) of an end of SONiC. No time where the link or its
-    counter began anew between two readings.
+    counter began anew between two readings. ValueError where the second one lacks what the first one has.
     """
     count, read_at = _number(row, UNCORRECTED), _number(row, READ_AT)
     if count is None:
         return None, None
     later, later_at = _number(row, f"{AGAIN}{UNCORRECTED}"), _number(row, f"{AGAIN}{READ_AT}")
     since = row.get("last_up_time", "")
+    had = [name for name in _SOAKED if row.get(name, "") not in _NOTHING]
+    if _is_twice(row) and (lost := [name for name in had if row.get(f"{AGAIN}{name}", "") in _NOTHING]):
+        raise ValueError(f"{', '.join(lost)}: nothing the second time")
     if later is not None and later_at is not None:
         if row.get(f"{AGAIN}last_up_time", "") != since or later < count:
             return int(later), None
-        if count and read_at is not None:
+        if later and read_at is not None:
             return int(later - count), later_at - read_at
         count, read_at = later, later_at
     if count or read_at is None or not since:
@@ -144,7 +162,7 @@ def eos(row: Mapping[str, str], source: Source) -> LinkEnd:
 def _number(row: Mapping[str, str], field: str) -> float | None:
     """A number, None where the field is missing or N/A; ValueError for other words."""
     said = row.get(field, "N/A").removesuffix("dBm").strip()
-    if said in ("N/A", "", "None"):
+    if said in _NOTHING:
         return None
     if said == "-inf":
         return float("-inf")

@@ -17,6 +17,7 @@ Rates of counters come from Prometheus, or on InfiniBand from two runs of ibdiag
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -175,24 +176,36 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
     return {"ends": said, "unread": unread, "rates": rates, "apart_s": BORDERS * interval_s}
 
 
+READ_ONCE = "read once"
+"""Beside the ends: {switch or end: why its second reading is not known}, where there is one."""
+
+
 def of_drivers(
-    plan: Plan, switch: str, facts: Facts, later: Mapping[str, Mapping[str, Mapping[str, str]]]
+    plan: Plan, switch: str, facts: Facts, later: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them. `later`: second readings,
-    {switch: {port: words}}.
+    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them, and READ_ONCE. `later`:
+    second readings, {switch: {"ends": {port: words}} or {"ends_error": why}}.
     """
     rows = cables_of(plan, switch)
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
+    once: dict[str, str] = {}
     for end in dict.fromkeys([*rows["a"], *rows["b"]]):
         device, _, port = end.partition(":")
-        second = later.get(device, {}).get(port, {})
-        said = _of_driver(plan, facts, device, port).items()
-        found[end] = {system: switch_ends.again(words, second) for system, words in said}
-    return {end: said for end, said in found.items() if said}
+        if not (said := _of_driver(plan, facts, device, port)):
+            continue
+        second = later.get(device, {})
+        words_again = second.get("ends", {}).get(port, {})
+        if "ends_error" in second:
+            once[device] = second["ends_error"]
+        elif second and not words_again:
+            once[end] = f"{device} did not name it the second time"
+        found[end] = {system: switch_ends.again(words, words_again) for system, words in said.items()}
+    return found | ({READ_ONCE: once} if once else {})
 
 
 def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any]]:
-    """{end: {"ibdiagnet": its planes}} of the switches' ends of an InfiniBand switch's links; {} where ibdiagnet says nothing.
+    """{end: {"ibdiagnet": its planes}} of the switches' ends of an InfiniBand switch's links, and READ_ONCE; {} where ibdiagnet
+    says nothing.
 
     Each plane has the end's symbol errors between two runs of ibdiagnet (`errors`), those that FEC left, and the seconds from the
     end of the first to the begin of the second (`counted_s`); neither where a counter began anew or was read once.
@@ -200,7 +213,7 @@ def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any
     rows, switches = cables_of(plan, switch), set(plan.devices.loc[plan.devices["kind"] == "switch", "name"])
     ends = [end for end in dict.fromkeys([*rows["a"], *rows["b"]]) if end.partition(":")[0] in switches]
     said = _on_infiniband(plan, ends, seen)
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for end, words in said["ends"].items():
         first, second = (one.get("symbol_errors") for one in said["readings"][end])
         soaked: dict[str, float] = {}
@@ -208,7 +221,8 @@ def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any
             (_, ended), (began, _) = said["times"]
             soaked = {"errors": second - first, "counted_s": began - ended}
         found[end] = {"ibdiagnet": [{**plane, **soaked} for plane in words["ibdiagnet"]]}
-    return found
+    why = said["unread"].get("again")
+    return found | ({READ_ONCE: {switch: why}} if why else {})
 
 
 COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
@@ -217,20 +231,27 @@ COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
 
 @dataclass(frozen=True)
 class Soaked:
-    """Ends of switches that were judged: ``timed`` by all that they count and for how long, ``untimed`` by what they show."""
+    """Ends of switches that were judged: ``timed`` by what they count and for how long, ``untimed`` by what they show;
+    ``without_raw`` of both show no bit error rate before FEC.
+    """
 
     problems: list[str]
     timed: int
     untimed: int
+    without_raw: int
 
 
 def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
-    """What is wrong with the ends of switches on a switch's links, from what `of_drivers` gave (S047). An end that says how long
-    its counters ran has to have run for as long as the limit takes. KeyError and TypeError for other data.
+    """What is wrong with the ends of switches on a switch's links, from what `of_drivers` or `of_diagnoses` gave (S047). An end
+    that says how long its counters ran has to have run for as long as the limit takes. KeyError, TypeError and ValueError for
+    other data.
     """
     raw_ber, ber = (float(plan.site.limits[key].value) for key in ("link_raw_ber_max", "link_ber_max"))
-    problems: list[str] = []
-    timed = untimed = 0
+    problems = [
+        f"{name}: errors were read once: {why}. Fix: mend this, then run the checks again"
+        for name, why in dict(said.get(READ_ONCE, {})).items()
+    ]
+    timed = untimed = without_raw = 0
     for a, b, rate_gbps in cables_of(plan, switch)[["a", "b", "rate_gbps"]].itertuples(index=False, name=None):
         for end in (a, b):
             for tool, words in (said[end] if isinstance(said.get(end), dict) else {}).items():
@@ -239,13 +260,14 @@ def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
                 except UnreadableAnswer as error:
                     problems.append(f"{end} cannot be read: {error}")
                     continue
-                knows = None not in (found.raw_ber, found.errors, found.counted_s)
+                knows = found.errors is not None and found.counted_s is not None
                 timed, untimed = timed + knows, untimed + (not knows)
-                judge_end = link_ends.faults if knows else link_ends.seen
+                without_raw += found.raw_ber is None
+                judge_end = partial(link_ends.faults, needs_raw=False) if knows else link_ends.seen
                 problems += [
                     f"{end} {text}" for text in judge_end(found, rate_gbps=rate_gbps, raw_ber=raw_ber, ber=ber)
                 ]
-    return Soaked(problems, timed, untimed)
+    return Soaked(problems, timed, untimed, without_raw)
 
 
 # ---- the judgement ---------------------------------------------------------------------------------------------------

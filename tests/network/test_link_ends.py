@@ -70,6 +70,17 @@ def test_each_value_outside_its_limit_is_one_fault(section: str, fields: dict[st
     assert words in fault
 
 
+def test_errors_and_time_are_judged_without_a_bit_error_rate_before_fec() -> None:
+    def without_raw(**fields: str) -> list[str]:
+        return found(changed(COUNTERS, raw_physical_ber="N/A", **fields))
+
+    assert without_raw() == ["counts no bit errors before FEC"]
+    assert "200 wrong bits after FEC" in without_raw(effective_physical_errors="200")[1]
+    assert "counted for 7200 s" in without_raw(time_since_last_clear="120.0")[1]
+    end = changed(COUNTERS, raw_physical_ber="N/A")
+    assert list(faults(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15, needs_raw=False)) == []
+
+
 def test_errors_within_the_limit_over_a_long_time_are_none() -> None:
     assert found(changed(COUNTERS, effective_physical_errors="150")) == []  # 7.8e-16 of 1.92e17 bits
 

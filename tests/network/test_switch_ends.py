@@ -74,7 +74,7 @@ def counted(count: int, at: int, **more: str) -> dict[str, str]:
         (counted(0, NOW), counted(0, NOW + 600), 0, 20_600),
         (counted(4, NOW), counted(4, NOW + 9000), 0, 9000),
         (counted(4, NOW), counted(7, NOW + 9000), 3, 9000),
-        (counted(0, NOW), counted(3, NOW + 9000), 3, None),
+        (counted(0, NOW), counted(3, NOW + 9000), 3, 9000),
         (counted(4, NOW), counted(4, NOW + 9000, last_up_time="Mon Nov 24 22:00:00 2025"), 4, None),
         (counted(4, NOW), counted(1, NOW + 9000), 1, None),
         (ROW, ROW, None, None),
@@ -84,6 +84,38 @@ def counted(count: int, at: int, **more: str) -> dict[str, str]:
 def test_an_end_of_sonic_counts_since_its_link_is_up_or_between_two_readings(first, second, errors, counted_s):
     end = sonic(again(first, second) if second else first, SOURCE)
     assert (end.errors, end.counted_s) == (errors, counted_s)
+
+
+@pytest.mark.parametrize(
+    ("later", "went_down"),
+    [
+        ({}, False),
+        ({"last_up_time": "Mon Nov 24 22:00:00 2025"}, True),
+        ({"oper_status": "down"}, True),
+    ],
+)
+def test_a_link_of_sonic_that_went_down_between_two_readings_is_a_fault(later, went_down):
+    end = sonic(again(counted(0, NOW), counted(0, NOW + 9000, **later)), SOURCE)
+    for judge_end in (link_ends.faults, link_ends.seen):
+        said = list(judge_end(end, rate_gbps=400, raw_ber=2.4e-4, ber=1e-15))
+        assert ("went down during the run" in said) == went_down
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        ("oper_status", "oper_status"),
+        (UNCORRECTED, f"{UNCORRECTED}: nothing the second time"),
+        (READ_AT, f"{READ_AT}: nothing the second time"),
+        ("last_up_time", "last_up_time: nothing the second time"),
+    ],
+)
+@pytest.mark.parametrize("said", [None, "", "N/A"])
+def test_a_second_reading_that_lacks_what_the_first_one_has_is_an_error_that_names_the_switch(lost, words, said):
+    second = {name: value for name, value in counted(4, NOW + 9000).items() if name != lost}
+    second |= {} if said is None else {lost: said}
+    with pytest.raises(UnreadableAnswer, match=f"rol001.*{words}"):
+        sonic(again(counted(4, NOW), second), SOURCE)
 
 
 @pytest.mark.parametrize("wrong", [{"last_up_time": "yesterday"}, {UNCORRECTED: "many"}, {READ_AT: "noon"}])

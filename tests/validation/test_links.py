@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -278,12 +278,19 @@ def end_in(found: dict[str, Any], number: int = 0) -> str:
     return sorted(one for one in found["ends"] if one.startswith(GUIDS["ibl001"]))[number]
 
 
-def soaked_on_infiniband(began: float, errors: int = 0, **first: int) -> Outcome:
+def soaked_on_infiniband(
+    began: float,
+    errors: int = 0,
+    raw_ber: float | None = 2e-9,
+    again: Mapping[str, Any] | None = None,
+    **first: int,
+) -> Outcome:
     """The verdict on ibl001 by adapters that are well and two runs of ibdiagnet: from 0 s, and from `began` with so many symbol
-    errors at its first port; `first` are counters of that port in the first run.
+    errors at its first port; `first` are counters of that port in the first run, `again` is another second run.
     """
     runs = [modelled_links.diagnosed(LAB, VIEW, GUIDS, began=at, words=0) for at in (0.0, began)]
     runs[0]["counters"][end_in(runs[0])] |= first
+    runs[0]["ends"][end_in(runs[0])] |= {"raw_ber": raw_ber}
     runs[1]["counters"][end_in(runs[1])] |= {"symbol_errors": errors}
     names, text = links.names_of_devices(LAB), modelled_links.adapter("IB-HDR")
     nodes = {
@@ -292,7 +299,7 @@ def soaked_on_infiniband(began: float, errors: int = 0, **first: int) -> Outcome
     }
     found = dataclasses.replace(infiniband(first=runs[0], again=runs[1])[0], nodes=nodes)
     judge = links.test_links_are_up_and_without_errors_for_long_enough
-    outcome = judge("ibl001", LAB, found, GUIDS, names, runs[1], {})
+    outcome = judge("ibl001", LAB, found, GUIDS, names, runs[1] if again is None else again, {})
     assert outcome.raw is not None
     assert bool(FROM_RAW["S047.measured"](outcome.raw, "ibl001", LAB).problems) != outcome.passed
     return outcome
@@ -316,6 +323,20 @@ def test_an_infiniband_end_that_counts_too_short_or_too_much_is_named(began: flo
     outcome = soaked_on_infiniband(began, errors)
     assert not outcome.passed
     assert f"ibl001:{words}" in re.sub(r"ibl001:p\d+ ", "ibl001:", outcome.detail)
+
+
+def test_errors_of_an_infiniband_end_count_without_a_bit_error_rate_before_fec() -> None:
+    assert "has 400 wrong bits after FEC in 20000 s" in soaked_on_infiniband(20_002, 400, raw_ber=None).detail
+    well = soaked_on_infiniband(20_002, raw_ber=None)
+    assert well.passed, well.detail
+    assert well.detail.endswith("; 13 ends of switches too; 1 ends of switches show no bit error rate before FEC")
+
+
+def test_a_second_run_of_ibdiagnet_that_failed_is_named_with_the_switch() -> None:
+    why = "mgm01: read facts: ibdiagnet: expected files, saw none; run ibdiagnet on the host by hand"
+    outcome = soaked_on_infiniband(20_000, again={"error": why})
+    assert not outcome.passed
+    assert outcome.detail == f"ibl001: errors were read once: {why}. Fix: mend this, then run the checks again"
 
 
 def test_a_counter_of_infiniband_that_was_cleared_gives_no_time() -> None:
@@ -508,6 +529,15 @@ def test_an_end_of_a_trunk_that_is_not_well_for_long_enough_is_named(
     assert len(FROM_RAW["S047.measured"](outcome.raw, "rol001", ROCE).problems) == 1
 
 
+def test_errors_of_an_end_count_without_a_bit_error_rate_before_fec() -> None:
+    end = trunk_of("rol001")[1]
+    outcome = judged(by_nvue(end, **{"raw-ber": "N/A", "effective-errors": "400"}))
+    assert not outcome.passed
+    assert outcome.detail.startswith(f"{end} has 400 wrong bits after FEC")
+    assert outcome.raw is not None
+    assert len(FROM_RAW["S047.measured"](outcome.raw, "rol001", ROCE).problems) == 1
+
+
 def test_ends_that_do_not_show_since_when_they_count_are_said_and_judged_by_what_they_show() -> None:
     well = soaked(by_databases(), {})
     assert well.passed
@@ -516,8 +546,12 @@ def test_ends_that_do_not_show_since_when_they_count_are_said_and_judged_by_what
     assert "1.0e-09 after FEC" in soaked(found, {}).detail
 
 
-def soaked(found: Facts, later: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Outcome:
-    return links.test_links_are_up_and_without_errors_for_long_enough("rol001", SONIC, found, {}, NAMES, {}, later)
+def soaked(found: Facts, later: Mapping[str, Mapping[str, Any]]) -> Outcome:
+    judge = links.test_links_are_up_and_without_errors_for_long_enough
+    outcome = judge("rol001", SONIC, found, {}, NAMES, {}, later)
+    assert outcome.raw is not None
+    assert bool(FROM_RAW["S047.measured"](outcome.raw, "rol001", SONIC).problems) != outcome.passed
+    return outcome
 
 
 def counting(count: int, at_s: int) -> dict[str, str]:
@@ -525,17 +559,29 @@ def counting(count: int, at_s: int) -> dict[str, str]:
     return {UNCORRECTED: str(count), READ_AT: str(1_764_000_000 + at_s), "last_up_time": "Mon Nov 24 10:00:00 2025"}
 
 
-def read_twice(seconds: int, count: int = 4, **changed: str) -> Outcome:
-    """The verdict on SONiC's ends with four errors from before, read again after so many seconds."""
+Later = dict[str, dict[str, Any]]
+"""Second readings, as gather.link_ends_again gives them."""
+
+
+def read_twice(
+    seconds: int,
+    count: int = 4,
+    before: int = 4,
+    change: Callable[[Later], object] = lambda later: None,
+    **changed: str,
+) -> Outcome:
+    """The verdict on SONiC's ends with so many errors from `before`, read again after so many seconds. `change` changes what was
+    read then.
+    """
     found = by_databases(**changed)
     ends = {name: one.data["ends"] for name, one in found.roce_switches.items()}
-    rows = {name: {port: {**row, **counting(4, 0)} for port, row in ports.items()} for name, ports in ends.items()}
-    later = {name: {port: {**row, **counting(count, seconds)} for port, row in rows[name].items()} for name in rows}
+    rows = {name: {port: {**row, **counting(before, 0)} for port, row in ports.items()} for name, ports in ends.items()}
+    later: Later = {
+        name: {"ends": {port: {**row, **counting(count, seconds)} for port, row in rows[name].items()}} for name in rows
+    }
+    change(later)
     first = {name: answer(name, "ssh", ends=ports) for name, ports in rows.items()}
-    outcome = soaked(dataclasses.replace(found, roce_switches=first), later)
-    assert outcome.raw is not None
-    assert bool(FROM_RAW["S047.measured"](outcome.raw, "rol001", SONIC).problems) != outcome.passed
-    return outcome
+    return soaked(dataclasses.replace(found, roce_switches=first), later)
 
 
 def test_ends_of_sonic_count_between_two_readings() -> None:
@@ -544,15 +590,44 @@ def test_ends_of_sonic_count_between_two_readings() -> None:
     assert "do not show since when they count" not in long_enough.detail
     assert "has counted for 600 s: 1.0e-15 takes 7500 s" in read_twice(600).detail
     assert "has 396 wrong bits after FEC in 9000 s" in read_twice(9000, count=400).detail
+    assert "has 400 wrong bits after FEC in 9000 s" in read_twice(9000, count=400, before=0).detail
 
 
-def test_an_end_whose_bit_errors_nobody_polls_is_judged_by_what_it_shows() -> None:
+def test_an_end_whose_bit_errors_nobody_polls_is_judged_by_what_it_counts() -> None:
     outcome = read_twice(9000, FEC_PRE_BER="N/A")
     assert outcome.passed, outcome.detail
-    assert "; 95 ends of switches too; 1 ends of switches do not show" in outcome.detail
+    assert outcome.detail.endswith("; 96 ends of switches too; 1 ends of switches show no bit error rate before FEC")
+    assert "has 396 wrong bits after FEC in 9000 s" in read_twice(9000, count=400, FEC_PRE_BER="N/A").detail
 
 
-def test_ends_of_sonic_are_read_again_at_the_switches_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_cannot_be_read_again_is_named_once_with_what_to_do() -> None:
+    spine = trunk_of("rol001")[1].partition(":")[0]
+    why = f"{spine}: connect: expected an SSH server, saw none; look at its power"
+    outcome = read_twice(9000, change=lambda later: later.update({spine: {"ends_error": why}}))
+    assert not outcome.passed
+    assert outcome.detail == f"{spine}: errors were read once: {why}. Fix: mend this, then run the checks again"
+
+
+def test_an_end_that_is_gone_at_the_second_reading_is_named() -> None:
+    end = trunk_of("rol001")[1]
+    device, _, port = end.partition(":")
+    outcome = read_twice(9000, change=lambda later: later[device]["ends"].pop(port))
+    assert not outcome.passed
+    assert outcome.detail.startswith(f"{end}: errors were read once: {device} did not name it the second time")
+
+
+def test_a_link_that_went_down_during_the_run_is_named() -> None:
+    end = trunk_of("rol001")[1]
+    device, _, port = end.partition(":")
+    came_up = {"last_up_time": "Mon Nov 24 22:00:00 2025"}
+    outcome = read_twice(9000, change=lambda later: later[device]["ends"][port].update(came_up))
+    assert not outcome.passed
+    assert outcome.detail == f"{end} went down during the run"
+
+
+def test_ends_of_sonic_are_read_again_and_a_switch_that_does_not_answer_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Spoken:
         def __init__(self, name: str, *_: object, **more: object) -> None:
             self.name = name
@@ -573,6 +648,7 @@ def test_ends_of_sonic_are_read_again_at_the_switches_that_answered(monkeypatch:
     monkeypatch.setattr(gather, "driver", lambda system: {"sonic": Spoken}[system])
     monkeypatch.setattr(gather, "compute_targets", lambda *_, only: [one for one in made if one.name in only])
     found = gather.link_ends_again(SONIC, by_databases())
-    assert set(found) == {name for name in by_databases().roce_switches if name != "rol002"}
-    assert set(found["rol001"]) == set(by_databases().roce_switches["rol001"].data["ends"])
+    assert set(found) == set(by_databases().roce_switches)
+    assert set(found["rol001"]["ends"]) == set(by_databases().roce_switches["rol001"].data["ends"])
+    assert found["rol002"] == {"ends_error": "rol002: connect: expected an SSH server, saw none; look at its power"}
     assert gather.link_ends_again(ROCE, by_nvue()) == {}

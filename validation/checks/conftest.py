@@ -189,8 +189,8 @@ def cabling(plan: Plan, facts: Facts, guids: dict[str, str]) -> list[Finding]:
 
 
 @pytest.fixture(scope="session")
-def ends_again(plan: Plan, facts: Facts) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """Ends of links at switches whose system does not show since when it counts, a second time: {switch: {port: words}}."""
+def ends_again(plan: Plan, facts: Facts) -> Mapping[str, Mapping[str, Any]]:
+    """Ends of links at switches whose system does not show since when it counts, a second time (gather.link_ends_again)."""
     return link_ends_again(plan, facts)
 
 

@@ -60,7 +60,7 @@ def test_links_are_up_and_without_errors_for_long_enough(
     guids: Mapping[str, str],
     rdma_devices: dict[str, dict[str, str]],
     diagnosed_again: Mapping[str, Any],
-    ends_again: Mapping[str, Mapping[str, Mapping[str, str]]],
+    ends_again: Mapping[str, Mapping[str, Any]],
 ) -> Outcome:
     mine = readings.adapter_cables(plan, subject)
     if mine.empty:
@@ -88,8 +88,10 @@ def test_links_are_up_and_without_errors_for_long_enough(
     )
     good += f"; {far.timed} ends of switches too" if far.timed else ""
     good += f"; {far.untimed} ends of switches do not show since when they count" if far.untimed else ""
+    good += f"; {far.without_raw} ends of switches show no bit error rate before FEC" if far.without_raw else ""
     nodes = [facts.nodes[host] for host in mine["a_device"].unique()]
-    switches = [facts.roce_switches.get(name) for name in sorted({end.partition(":")[0] for end in of_switches})]
+    of_ends = of_switches.keys() - {link_pairs.READ_ONCE}
+    switches = [facts.roce_switches.get(name) for name in sorted({end.partition(":")[0] for end in of_ends})]
     asked = identities([*nodes, *switches])
     value = {"links": len(mine), "ends_of_switches": far.timed, "faults": len(problems)}
     raw = json.dumps({**said, **of_switches}, sort_keys=True, indent=1).encode()

@@ -443,9 +443,9 @@ def _roce_switches(plan: Plan, assets: pd.DataFrame) -> list[Target]:
     return [target(one) for one in wanted]
 
 
-def link_ends_again(plan: Plan, facts: Facts) -> dict[str, dict[str, dict[str, str]]]:
-    """{switch: {port: what its system says of its end now}} of the compute switches whose ends the facts have, where the system
-    does not show since when it counts; a switch that does not answer any more is left out.
+def link_ends_again(plan: Plan, facts: Facts) -> dict[str, dict[str, Any]]:
+    """{switch: {"ends": {port: what its system says of its end now}}} of the compute switches whose ends the facts have, where the
+    system does not show since when it counts; {"ends_error": why} of a switch that does not answer any more.
     """
     system = plan.site.fabric.nos
     known = {name: answer.data["ends"] for name, answer in facts.roce_switches.items() if answer.data.get("ends")}
@@ -453,15 +453,15 @@ def link_ends_again(plan: Plan, facts: Facts) -> dict[str, dict[str, dict[str, s
         return {}
     asked = {one.name: one for one in compute_targets(plan, load_assets(plan.site), only=list(known))}
 
-    def read(name: str) -> dict[str, dict[str, str]]:
+    def read(name: str) -> dict[str, Any]:
         one = asked[name]
         try:
             with driver(system)(name, one.address, one.credentials, mgmt_mac=one.mgmt_mac) as switch:
-                return switch.link_ends(list(known[name])) if isinstance(switch, TellsLinks) else {}
-        except DeviceError:
-            return {}
+                return _link_ends(switch, list(known[name]))
+        except DeviceError as error:
+            return {"ends_error": str(error)}
 
-    return {name: ends for name, ends in at_once(asked, read).items() if ends}
+    return at_once(asked, read)
 
 
 def _link_ends(switch: Driver, ports: Sequence[str]) -> dict[str, Any]:
