@@ -5,6 +5,7 @@ Each function gives the value of a record and what is wrong: the checks use them
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from capacity.services.platform.topology import HOSTNAME, node_labels
 from capacity.services.slurm import design as nodes_of
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
+from validation.facts.kueue import COUNT, count
 from validation.facts.quotas import Trial as Quota
 from validation.facts.quotas import trials as quota_trials
 
@@ -30,6 +32,11 @@ PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
 """Reason of the condition Requeued of a workload that yielded to another (Kueue 0.15.0, WorkloadEvictedByPreemption)."""
+_OF_GPUS = rf"for {re.escape(GPU_RESOURCE)} in flavor [^,]{{1,99}}, "
+BEYOND_LIMIT = re.compile(rf"insufficient quota {_OF_GPUS}.{{1,200}}> maximum capacity \(({COUNT.pattern})\)")
+NO_MORE_NOW = re.compile(rf"insufficient unused quota {_OF_GPUS}({COUNT.pattern}) more needed")
+"""What Kueue 0.15.0 says of a workload that asks for more than its queue may ever hold, and of one for which too much is in use
+(pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota)."""
 UNREACHABLE = "node.kubernetes.io/"
 """Taints that the node controller sets on a node that it cannot use."""
 
@@ -299,12 +306,13 @@ def _moment(text: str) -> datetime:
 
 
 def quotas(said: Mapping[str, Any], plan: Plan) -> Judged:
-    """Jobs beyond the limit of an account, alone or beside another's: Kueue made no pod of them, and named a quota."""
+    """Jobs beyond the limit of an account, alone or beside another's: Kueue made no pod of them, and named that limit."""
     wanted, tried = list(quota_trials(plan)), list(said["quotas"])
+    per_node = min(planned_gpus(plan).values())
     problems = []
     for trial in wanted:
         one = next((one for one in tried if all(one.get(key) == value for key, value in asdict(trial).items())), None)
-        if why := _over_quota(trial, one):
+        if why := _over_quota(trial, one, per_node):
             beside = f" beside {trial.beside} of {trial.first}" if trial.first else ""
             problems.append(f"{trial.pods} nodes for {trial.second}{beside}, limit {trial.limit} GPUs: {why}")
     return {"limits": len(wanted), "held": len(wanted) - len(problems)}, problems
@@ -325,14 +333,24 @@ def joined(*judged: Judged) -> Judged:
     return value, problems
 
 
-def _over_quota(trial: Quota, one: Mapping[str, Any] | None) -> str:
+def _over_quota(trial: Quota, one: Mapping[str, Any] | None, per_node: int) -> str:
     if one is None:
         return "not tried"
     if one["ran"] != trial.beside:
         return f"{one['ran']} of {trial.beside} pods of {trial.first} ran: ask again when their GPUs are idle"
     if one["most"]:
         return f"{one['most']} pods were made"
-    return "" if "quota" in one["why"] else f"Kueue named no quota: {one['why'] or 'it said nothing'}"
+    beyond, unused = BEYOND_LIMIT.search(one["why"]), NO_MORE_NOW.search(one["why"])
+    if beyond and not trial.first:
+        most = count(beyond[1])
+        return "" if most == trial.limit else f"Kueue holds it to {most} GPUs"
+    if unused and trial.first:
+        needed = (trial.beside + trial.pods) * per_node - trial.limit
+        if count(unused[1]) == needed and one["free"] >= trial.pods * per_node:
+            return ""
+    if unused:
+        return f"not proven: the cluster is busy, ask again when it is idle: {one['why']}"
+    return f"Kueue named no quota: {one['why'] or 'it said nothing'}"
 
 
 def raw_of(said: Mapping[str, Any], *parts: str) -> bytes:

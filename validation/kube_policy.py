@@ -24,6 +24,8 @@ PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
 (https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/)."""
 VENDOR = GPU_RESOURCE.partition("/")[0]
 RUNTIME = "containerd://"
+NO_NODE_HAS_THEM = "doesn't allow to fit any of 1 pod(s)"
+"""What Kueue 0.15.0 says of one pod that fits on no node (pkg/cache/scheduler/tas_flavor_snapshot.go, notFitMessage)."""
 KIB = {"Ki": 1, "Mi": 1024, "Gi": 1024**2}
 
 
@@ -174,7 +176,15 @@ def allotted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     asked, most = max(kube.planned_gpus(plan).values()) + 1, more["pods"]
     problems = [
         *([f"a pod that asks for {asked} GPUs of a node was made {most} times"] if most else []),
-        *([] if more["why"] else [f"nobody says why a pod that asks for {asked} GPUs of a node waits"]),
+        *(
+            []
+            if NO_NODE_HAS_THEM in more["why"]
+            else [f"a pod that asks for {asked} GPUs of a node: {_unproven(more['why'])}"]
+        ),
         *([f"{more['gpus']} GPUs were asked for, planned {asked}"] if more["gpus"] != asked else []),
     ]
     return kube.joined(kube.node(said, plan, name), kube.granted(said["grants"], plan, name), ({}, problems))
+
+
+def _unproven(why: str) -> str:
+    return f"not proven, it waits for another reason: {why}" if why else "nobody says why it waits"

@@ -64,7 +64,7 @@ def gang(
     grace_s: int = 1,
 ) -> Object:
     """A Job as validation.facts.gangs.job makes it, whose pods run for runs_s and take grace_s to end once they are told to."""
-    made = job(name, namespace, tier, pods, gpus, PAUSE, level, grace_s)
+    made = job(name, namespace, tier, pods, gpus, PAUSE, level, grace_s, LONG_S)
     # kwok's stages: they end at random between delay and jitter, which for a deletion is the end of the pod's grace
     ends = {f"pod-complete.stage.kwok.x-k8s.io/{part}": f"{runs_s}s" for part in ("delay", "jitter-delay")}
     ends["pod-delete.stage.kwok.x-k8s.io/delay"] = f"{grace_s}s"

@@ -12,6 +12,7 @@ from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.facts import gangs
 from validation.facts.gangs import HALVES, ONE_BLOCK, TOO_MANY, ask, sizes
+from validation.facts.kueue import workloads
 
 GPU_NODES = [f"gpu{number:03}" for number in range(1, 5)]
 
@@ -31,6 +32,7 @@ class Cluster:
         self.jobs: dict[str, int] = {}
         self.gpus: dict[str, int] = {}
         self.made: list[str] = []
+        self.limits_s: list[int] = []
 
     def placed(self) -> dict[str, list[str]]:
         free, found = list(self.nodes), {}
@@ -39,6 +41,11 @@ class Cluster:
             taken = free[:pods] if fits else []
             free, found[name] = free[len(taken) :], taken
         return found
+
+    def why(self, name: str) -> str:
+        """In Kueue's words (version 0.15.0, pkg/cache/scheduler/tas_flavor_snapshot.go)."""
+        fits = "doesn't allow to fit any of 1 pod(s)" if self.gpus[name] > 8 else "allows to fit only 1 out of 3 pod(s)"
+        return f'topology "gpus" {fits}'
 
     def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return [{"status": 200, "error": "", **self.answer(one)} for one in calls]
@@ -53,12 +60,13 @@ class Cluster:
             (container,) = call["body"]["spec"]["template"]["spec"]["containers"]
             self.gpus[name] = int(container["resources"]["limits"]["nvidia.com/gpu"])
             self.made.append(name)
+            self.limits_s.append(call["body"]["spec"]["activeDeadlineSeconds"])
             return {"status": 201, "body": {}}
         if verb == "DELETE":
             return {"status": 200 if self.jobs.pop(path.rpartition("/")[2], None) else 404, "body": {}}
-        if path.startswith(gangs.WORKLOADS) and path.endswith("/workloads"):
+        if path == workloads(path.split("/")[-2]):
             waits = [name for name, nodes in self.placed().items() if not nodes]
-            return {"body": {"items": [workload(name) for name in waits]}}
+            return {"body": {"items": [workload(name, self.why(name)) for name in waits]}}
         (name,) = re.findall(r"job-name%3D(\S+)", path)
         return {"body": {"items": [pod(node) for node in self.placed().get(name, ())]}}
 
@@ -67,8 +75,8 @@ def pod(node: str) -> dict[str, Any]:
     return {"metadata.labels": {}, "metadata.deletionTimestamp": None, "spec.nodeName": node, "status.phase": "Running"}
 
 
-def workload(name: str) -> dict[str, Any]:
-    waits = {"type": "QuotaReserved", "status": "False", "message": "topology allows to fit only 1 out of 3 pod(s)"}
+def workload(name: str, why: str) -> dict[str, Any]:
+    waits = {"type": "QuotaReserved", "status": "False", "message": why}
     return {"metadata.ownerReferences": [{"name": name}], "status.conditions": [waits]}
 
 
@@ -88,7 +96,14 @@ def test_gangs_that_start_whole_one_after_the_other_pass(plan: Plan) -> None:
 
 def test_a_pod_that_asks_for_more_gpus_than_a_node_has_waits(plan: Plan) -> None:
     said = said_by(Cluster(GPU_NODES), plan)["too_many"]
-    assert said == {"gpus": 9, "pods": 0, "why": "topology allows to fit only 1 out of 3 pod(s)"}
+    assert said == {"gpus": 9, "pods": 0, "why": 'topology "gpus" doesn\'t allow to fit any of 1 pod(s)'}
+
+
+def test_jobs_that_nobody_deletes_end_by_themselves_after_the_longest_trial(plan: Plan) -> None:
+    cluster = Cluster(GPU_NODES)
+    said_by(cluster, plan)
+    assert min(cluster.limits_s) > 2 * gangs.START_S + gangs.HOLD_S
+    assert max(cluster.limits_s) < 3600
 
 
 def test_a_cluster_that_starts_pods_one_by_one_is_found(plan: Plan) -> None:
@@ -100,9 +115,11 @@ def test_a_cluster_that_starts_pods_one_by_one_is_found(plan: Plan) -> None:
 def test_a_cluster_in_use_is_no_evidence_and_says_so(plan: Plan) -> None:
     said = said_by(Cluster(GPU_NODES[:2]), plan)
     (problem,) = kube.gangs(said, plan)[1]
-    assert "neither of two gangs of 3 pods ran whole within 120 s, at most 0 pods did: topology allows" in problem
+    assert (
+        'neither of two gangs of 3 pods ran whole within 120 s, at most 0 pods did: topology "gpus" allows' in problem
+    )
     assert problem.endswith("(ask again when half of the GPUs are idle)")
-    assert "0 of 3 pods ran within 120 s: topology allows" in kube.one_block(said, plan)[1][0]
+    assert '0 of 3 pods ran within 120 s: topology "gpus" allows' in kube.one_block(said, plan)[1][0]
 
 
 def test_a_gang_in_two_blocks_is_found() -> None:

@@ -129,12 +129,32 @@ def node(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-KUEUE = "insufficient quota for nvidia.com/gpu in flavor h100, request > maximum capacity (24 > 16)"
+def beyond(asked: int, most: int) -> str:
+    """Kueue's words for a workload that no idle cluster would admit (version 0.15.0, flavorassigner.go, fitsResourceQuota)."""
+    return (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor h100, previously considered "
+        f"podsets requests (0) + current podset request ({asked}) > maximum capacity ({most})"
+    )
+
+
+def needs(more: int) -> str:
+    """The same for one that waits for GPUs in use."""
+    return (
+        "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, "
+        f"{more} more needed"
+    )
+
+
+def held_by(trial: quotas.Trial) -> dict[str, Any]:
+    """A trial on an idle cluster that holds accounts to their limits."""
+    asked = 8 * (trial.beside + trial.pods)
+    why = needs(asked - trial.limit) if trial.first else beyond(asked, trial.limit)
+    return asdict(trial) | {"ran": trial.beside, "most": 0, "why": why, "free": 8 * trial.pods}
 
 
 @pytest.fixture
 def said(plan: Plan) -> dict[str, Any]:
-    held = [asdict(one) | {"ran": one.beside, "most": 0, "why": KUEUE} for one in quotas.trials(plan)]
+    held = [held_by(one) for one in quotas.trials(plan)]
     return ask(plan, Server(plan)) | {"quotas": held}
 
 

@@ -18,12 +18,13 @@ from tests.plans import plan_of
 from tests.validation.test_gangs import GPU_NODES
 from tests.validation.test_gangs import Cluster as Gangs
 from tests.validation.test_granted import GOOD as GRANTS
-from tests.validation.test_kube import Server
+from tests.validation.test_kube import Server, beyond, needs
 from validation import from_raw, kube, kube_policy
 from validation.checks import test_platform_policy as checks
 from validation.checks.conftest import PlatformSaid, Told
 from validation.facts import Answer, Facts, quotas
 from validation.facts.kube import ask
+from validation.facts.kueue import CLUSTER_QUEUES, PRIORITIES, PRIORITY
 
 NODE = "gpu001"
 HARDWARE = {"cpus": 64, "memory_kib": 32768}
@@ -47,7 +48,7 @@ def said(plan: Plan) -> dict[str, Any]:
         **ask(plan, Server(plan)),
         "hardware": HARDWARE,
         "grants": GRANTS,
-        "too_many": {"gpus": 9, "pods": 0, "why": "topology does not allow to fit any of 1 pod(s)"},
+        "too_many": {"gpus": 9, "pods": 0, "why": 'topology "gpus" doesn\'t allow to fit any of 1 pod(s)'},
     }
 
 
@@ -177,7 +178,11 @@ def test_gpus_that_are_shared_or_divided_are_named(
     ("change", "problem"),
     [
         ({"pods": 1}, "a pod that asks for 9 GPUs of a node was made 1 times"),
-        ({"why": ""}, "nobody says why a pod that asks for 9 GPUs of a node waits"),
+        ({"why": ""}, "a pod that asks for 9 GPUs of a node: nobody says why it waits"),
+        (
+            {"why": needs(9)},
+            f"a pod that asks for 9 GPUs of a node: not proven, it waits for another reason: {needs(9)}",
+        ),
         ({"gpus": 2}, "2 GPUs were asked for, planned 9"),
     ],
 )
@@ -191,41 +196,79 @@ def test_a_pod_with_more_gpus_than_a_node_has_must_wait(
 
 # ---- quotas of Kueue -------------------------------------------------------------------------------------------------
 class Kueue(Gangs):
-    """Admits what fits below the limit of its account and of all above it. `blind`: accounts whose limit it does not know."""
+    """Admits what fits below the limit of its account and of all above it, in place of what has a lower priority.
+
+    blind: accounts whose limit it does not know. others: nodes that a job of the lowest tier holds, in the account `of`. silent: it
+    looks at no Job.
+    """
 
     LIMITS: Mapping[str, tuple[tuple[str, ...], int]] = {
         "research": (("research", "vision"), 24),
         "vision": (("vision",), 16),
         "services": (("services",), 8),
     }
+    PRIORITIES: Mapping[str, int] = {"inference": 3000, "training": 2000, "experimentation": 1000}
 
-    def __init__(self, blind: Sequence[str] = ()) -> None:
+    def __init__(
+        self, blind: Sequence[str] = (), others: int = 0, of: str = "commissioning", silent: bool = False
+    ) -> None:
         super().__init__(GPU_NODES)
-        self.blind, self.account, self.runs = blind, dict[str, str](), list[tuple[str, str]]()
+        self.blind, self.others, self.of, self.silent = blind, others, of, silent
+        self.account, self.runs, self.evicted = dict[str, str](), list[tuple[str, str]](), False
+        self.classes, self.priority = dict[str, int](), dict[str, int]()
+        self.said = dict[str, str]()
 
     def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        found = super().answer(call)
+        if call["path"].startswith(PRIORITIES):
+            if call["verb"] == "POST":
+                self.classes[call["body"]["metadata"]["name"]] = call["body"]["value"]
+            else:
+                del self.classes[call["path"].rpartition("/")[2]]
+            return {"body": {}}
+        if call["path"] == CLUSTER_QUEUES:
+            held = 8 * (self.others + sum(map(len, self.placed().values())))
+            resources = [{"name": "cpu", "total": "1500m"}, {"name": "nvidia.com/gpu", "total": str(held)}]
+            reserved = [{"name": "h100", "resources": resources}]
+            return {"body": {"items": [{"status.flavorsReservation": reserved}, {"status.flavorsReservation": None}]}}
         if call["verb"] == "POST":
-            body = call["body"]
-            name, account = body["metadata"]["name"], body["metadata"]["namespace"]
-            self.account[name] = account
-            self.runs.append((account, body["spec"]["template"]["spec"]["priorityClassName"]))
-            if self.over(account):
-                self.gpus[name] = 999
+            metadata, pod = call["body"]["metadata"], call["body"]["spec"]["template"]["spec"]
+            name, tier = metadata["name"], pod["priorityClassName"]
+            self.account[name] = metadata["namespace"]
+            self.runs.append((metadata["namespace"], tier))
+            label = metadata["labels"].get(PRIORITY)
+            self.priority[name] = self.classes[label] if label else self.PRIORITIES[tier]
+        return super().answer(call)
+
+    def placed(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        free, self.said, held = self.nodes[self.others :], {}, {self.of: 8 * self.others}
+        for name, pods in () if self.silent else self.jobs.items():
+            account, asked = self.account[name], 8 * pods
+            limits = [([*held], 32)] + [
+                (list(members), most)
+                for limited, (members, most) in self.LIMITS.items()
+                if account in members and limited not in self.blind
+            ]
+            room = min(most - sum(held.get(one, 0) for one in members) for members, most in limits)
+            found[name] = []
+            if asked > (most := min(most for _, most in limits)):
+                self.said[name] = beyond(asked, most)
+            elif asked > room:
+                self.said[name] = needs(asked - room)
+                self.evicted |= self.others > 0 and self.priority[name] > self.PRIORITIES["experimentation"]
+            else:
+                held[account] = held.get(account, 0) + asked
+                found[name], free = free[:pods], free[pods:]
         return found
 
-    def over(self, account: str) -> bool:
-        return any(
-            sum(8 * pods for name, pods in self.jobs.items() if self.account[name] in members) > most
-            for limited, (members, most) in self.LIMITS.items()
-            if account in members and limited not in self.blind
-        )
+    def why(self, name: str) -> str:
+        return self.said[name]
 
 
 def tried(plan: Plan, kueue: Kueue) -> list[dict[str, Any]]:
     found = quotas.ask(plan, kueue, sleep=lambda seconds: None)
-    assert kueue.jobs == {}, "nothing is left"
-    return [one | {"why": one["why"].replace("topology", "quota")} for one in found]
+    assert (kueue.jobs, kueue.classes) == ({}, {}), "nothing is left"
+    return found
 
 
 def test_each_limit_is_tried_alone_and_that_of_a_parent_beside_its_child(plan: Plan) -> None:
@@ -234,6 +277,22 @@ def test_each_limit_is_tried_alone_and_that_of_a_parent_beside_its_child(plan: P
         quotas.Trial("services", 8, "services", 2),
         quotas.Trial("vision", 16, "vision", 3),
         quotas.Trial("research", 24, "research", 2, "vision", 2),
+    ]
+
+
+def test_a_limit_below_a_smaller_one_is_not_tried_beside_a_child(plan: Plan) -> None:
+    tree = (
+        SchedulerAccount(name="research", max_gpus=16),
+        SchedulerAccount(name="vision", parent="research", max_gpus=24),
+        SchedulerAccount(name="video", parent="vision"),
+    )
+    scheduler = plan.site.scheduler.model_copy(update={"accounts": tree})
+    made = dataclasses.replace(plan, site=plan.site.model_copy(update={"scheduler": scheduler}))
+    assert [(one.account, one.limit, one.first) for one in quotas.trials(made)] == [
+        ("research", 16, ""),
+        ("vision", 16, ""),
+        ("video", 16, ""),
+        ("research", 16, "vision"),
     ]
 
 
@@ -253,11 +312,54 @@ def test_a_limit_of_a_parent_that_does_not_hold_is_found(plan: Plan) -> None:
     ]
 
 
+@pytest.mark.parametrize("others", [1, 2, 3, 4])
+def test_a_limit_that_does_not_hold_is_found_or_not_proven_while_others_hold_the_gpus(others: int, plan: Plan) -> None:
+    kueue = Kueue(blind=["research", "services"], others=others)
+    _, problems = kube.quotas({"quotas": tried(plan, kueue)}, plan)
+    found = [one.partition(", limit")[0] for one in problems]
+    assert found == ["4 nodes for research", "2 nodes for services", "2 nodes for research beside 2 of vision"]
+    assert "not proven: the cluster is busy" in problems[0]
+    assert not kueue.evicted
+
+
+@pytest.mark.parametrize(("others", "of"), [(2, "commissioning"), (1, "research")])
+def test_a_limit_of_a_parent_is_not_proven_while_others_hold_the_gpus(others: int, of: str, plan: Plan) -> None:
+    kueue = Kueue(others=others, of=of)
+    value, (problem,) = kube.quotas({"quotas": tried(plan, kueue)}, plan)
+    assert value == {"limits": 4, "held": 3}
+    assert problem.startswith("2 nodes for research beside 2 of vision, limit 24 GPUs: not proven: the cluster is busy")
+
+
+def test_trials_end_where_kueue_says_nothing_or_the_budget_is_spent(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tried(plan, Kueue(silent=True))
+    assert len(silent) == 1
+    _, problems = kube.quotas({"quotas": silent}, plan)
+    assert problems[0].endswith("Kueue named no quota: it said nothing")
+    assert [one.rpartition(": ")[2] for one in problems[1:]] == ["not tried"] * 3
+    monkeypatch.setattr(quotas, "BUDGET_S", -1.0)
+    assert len(tried(plan, Kueue())) == 1
+
+
+def test_the_design_and_the_image_are_asked_for_once(plan: Plan) -> None:
+    kueue, paths = Kueue(), list[str]()
+
+    def call(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        paths.extend(one["path"] for one in calls)
+        return kueue(calls)
+
+    quotas.ask(plan, call, sleep=lambda seconds: None)
+    assert sum(path.startswith("/api/v1/nodes/") for path in paths) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"why": ""}, "Kueue named no quota: it said nothing"),
         ({"why": "topology does not fit"}, "Kueue named no quota: topology does not fit"),
+        ({"why": needs(16)}, f"not proven: the cluster is busy, ask again when it is idle: {needs(16)}"),
+        ({"free": 8}, f"not proven: the cluster is busy, ask again when it is idle: {needs(8)}"),
         ({"ran": 1}, "1 of 2 pods of vision ran: ask again when their GPUs are idle"),
         ({"limit": 32}, "not tried"),
     ],
@@ -267,6 +369,24 @@ def test_a_trial_that_shows_nothing_is_no_pass(change: dict[str, Any], problem: 
     said[-1] |= change
     (only,) = kube.quotas({"quotas": said}, plan)[1]
     assert only == f"2 nodes for research beside 2 of vision, limit 24 GPUs: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("why", "problem"),
+    [
+        (needs(8), f"not proven: the cluster is busy, ask again when it is idle: {needs(8)}"),
+        (beyond(32, 16), "Kueue holds it to 16 GPUs"),
+        (
+            beyond(32, 24).replace("nvidia.com/gpu", "cpu"),
+            "Kueue named no quota: couldn't assign flavors to pod set main: insufficient quota for cpu",
+        ),
+    ],
+)
+def test_a_job_alone_is_held_by_its_own_limit(why: str, problem: str, plan: Plan) -> None:
+    said = tried(plan, Kueue())
+    said[0] |= {"why": why}
+    (only,) = kube.quotas({"quotas": said}, plan)[1]
+    assert only.startswith(f"4 nodes for research, limit 24 GPUs: {problem}")
 
 
 # ---- checks and gate -------------------------------------------------------------------------------------------------

@@ -4,12 +4,14 @@
 
 Four Jobs in the namespace `commissioning`, of containers that do nothing (the pause image that the nodes have already), in the
 lowest tier that the namespace may use: any other job that needs their GPUs preempts them. They take over half of the cluster for
-some seconds, so they start on a cluster that others leave idle, and else wait until the time is up. All are deleted at the end.
+some seconds, so they start on a cluster that others leave idle, and else wait until the time is up. All are deleted at the end; one
+that cannot be ends by itself.
 """
 
 import contextlib
+import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from capacity.model import Plan
@@ -19,6 +21,16 @@ from capacity.services.platform.topology import PREFIX, node_labels
 from capacity.services.slurm import CHECK_ACCOUNT, Design
 from capacity.services.slurm import design as nodes_of
 from validation.facts.kube import DONE, MESSAGE, ApiServer, CallApi, controller_of
+from validation.facts.kueue import (
+    CLUSTER_QUEUES,
+    JOB_OF_POD,
+    WORKLOAD_FIELDS,
+    Object,
+    condition_of,
+    count,
+    queued_job,
+    workloads,
+)
 
 BLOCK = f"{PREFIX}/block"
 HALVES, ONE_BLOCK = ("bringup-gang-a", "bringup-gang-b"), "bringup-gang-block"
@@ -28,46 +40,42 @@ START_S = 120.0
 HOLD_S = 10.0
 """How long the second gang is watched beside the first."""
 POLL_S = 2.0
-WORKLOADS = "/apis/kueue.x-k8s.io/v1beta1/namespaces"
-JOB_OF_POD = "batch.kubernetes.io/job-name"
+LIMIT_S = 600
+"""How long a Job may run that nobody deletes: START_S twice (for its own pods, then beside another Job) and HOLD_S, and as long
+again for the calls of all samples. A choice of ours. The time that Kueue keeps it suspended does not count
+(https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job)."""
+RESERVED = "status.flavorsReservation"
+"""Of a ClusterQueue: by flavor and resource, what its admitted workloads hold."""
 POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
-WORKLOAD_FIELDS = ("metadata.ownerReferences", "status.conditions")
-
-Object = dict[str, Any]
 
 
 def job(
-    name: str, namespace: str, tier: str, pods: int, gpus: int, image: str, level: str = "", grace_s: int = 1
+    name: str,
+    namespace: str,
+    tier: str,
+    pods: int,
+    gpus: int,
+    image: str,
+    level: str = "",
+    grace_s: int = 1,
+    limit_s: int = LIMIT_S,
+    labels: Mapping[str, str] | None = None,
 ) -> Object:
-    """A Job of pods that start together: within one value of the node label `level`, or anywhere. Kueue lifts its suspension.
-
-    Source: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/ (annotations).
-    """
-    where = {"podset-required-topology": level} if level else {"podset-unconstrained-topology": "true"}
+    """A Job of pods that do nothing, within one value of the node label `level`, or anywhere. It ends after it ran for limit_s."""
     container = {
         "name": "a",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {"limits": {GPU_RESOURCE: str(gpus)}},
     }
-    template = {
-        "metadata": {"annotations": {f"kueue.x-k8s.io/{key}": value for key, value in where.items()}},
-        "spec": {
-            "restartPolicy": "Never",
-            "priorityClassName": tier,
-            "terminationGracePeriodSeconds": grace_s,
-            "containers": [container],
-        },
+    pod = {
+        "restartPolicy": "Never",
+        "priorityClassName": tier,
+        "terminationGracePeriodSeconds": grace_s,
+        "containers": [container],
     }
-    spec = {
-        "suspend": True,
-        "parallelism": pods,
-        "completions": pods,
-        "completionMode": "Indexed",
-        "template": template,
-    }
-    metadata = {"name": name, "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": LOCAL_QUEUE}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    ends = {"completionMode": "Indexed", "activeDeadlineSeconds": limit_s}
+    return queued_job(name, namespace, LOCAL_QUEUE, pod, pods=pods, level=level, labels=labels, **ends)
 
 
 def sizes(plan: Plan) -> tuple[int, int]:
@@ -111,21 +119,30 @@ def lowest_tier(wanted: Design, account: str) -> str:
 class Site(ApiServer):
     """The Jobs of one run in the namespace of an account. gpus, largest: of the node with the fewest and of that with the most."""
 
-    def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None], account: str = CHECK_ACCOUNT) -> None:
+    def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
         super().__init__(call, controller_of(plan))
-        self._sleep, self.account = sleep, account
-        wanted = nodes_of(plan, plan.catalog)
-        self.tier = lowest_tier(wanted, account)
-        self.gpus, self.largest = (of(one.gpus for one in wanted.nodes) for of in (min, max))
+        self._sleep, self._wanted = sleep, nodes_of(plan, plan.catalog)
+        self.gpus, self.largest = (of(one.gpus for one in self._wanted.nodes) for of in (min, max))
+        self._image = self.image([self._wanted.nodes[0].name])
+        self._labels: Mapping[str, str] = {}
+        self._enter(CHECK_ACCOUNT)
+
+    def _enter(self, account: str) -> None:
+        self.account, self.tier = account, lowest_tier(self._wanted, account)
         self._jobs = f"/apis/batch/v1/namespaces/{account}/jobs"
         self._pods = f"/api/v1/namespaces/{account}/pods"
-        self._workloads = f"{WORKLOADS}/{account}/workloads"
-        self._image = self.image([wanted.nodes[0].name])
+
+    def of(self, account: str, labels: Mapping[str, str]) -> "Site":
+        """The same site in the namespace of another account. labels: of its Jobs."""
+        other = copy.copy(self)
+        other._labels = labels
+        other._enter(account)
+        return other
 
     @contextlib.contextmanager
     def job(self, name: str, pods: int, level: str = "", gpus: int = 0) -> Iterator[None]:
         """A Job while the body runs. gpus: of each pod; 0: all of a node."""
-        body = job(name, self.account, self.tier, pods, gpus or self.gpus, self._image, level)
+        body = job(name, self.account, self.tier, pods, gpus or self.gpus, self._image, level, labels=self._labels)
         self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,)})
         try:
             yield
@@ -183,9 +200,9 @@ class Site(ApiServer):
     def seen(self, name: str) -> tuple[tuple[int, int], list[str], str]:
         """((running, all) pods of a Job, the nodes of those that run, why Kueue has not admitted it)."""
         selector = f"?labelSelector={JOB_OF_POD}%3D{name}"
-        pods, workloads = self.ask(
+        pods, queued = self.ask(
             {"verb": "GET", "path": f"{self._pods}{selector}", "fields": POD_FIELDS},
-            {"verb": "GET", "path": self._workloads, "fields": WORKLOAD_FIELDS},
+            {"verb": "GET", "path": workloads(self.account), "fields": WORKLOAD_FIELDS},
         )
         with self.reading(f"read the pods of {name}"):
             running = [
@@ -193,14 +210,18 @@ class Site(ApiServer):
                 for one in pods["items"]
                 if one["status.phase"] == "Running" and not one["metadata.deletionTimestamp"]
             ]
-            return (len(running), len(pods["items"])), running, _waiting(workloads["items"], name)
+            waits = condition_of(queued["items"], name, "QuotaReserved", "False")
+            return (len(running), len(pods["items"])), running, str(waits.get("message", ""))[:300]
 
-
-def _waiting(workloads: Sequence[Mapping[str, Any]], name: str) -> str:
-    """What Kueue says of a Job that it has not admitted; '' of one that it has, or has not looked at."""
-    for one in workloads:
-        if any(owner.get("name") == name for owner in one["metadata.ownerReferences"] or ()):
-            for condition in one["status.conditions"] or ():
-                if condition.get("type") == "QuotaReserved" and condition.get("status") == "False":
-                    return str(condition.get("message", ""))[:300]
-    return ""
+    def unreserved(self) -> int:
+        """GPUs of the site that Kueue has reserved for nobody; all quota stands at the root (platform/queues.py)."""
+        (body,) = self.ask({"verb": "GET", "path": CLUSTER_QUEUES, "fields": (RESERVED,)})
+        with self.reading("read what is reserved"):
+            reserved = sum(
+                count(str(resource["total"]))
+                for queue in body["items"]
+                for flavor in queue[RESERVED] or ()
+                for resource in flavor["resources"]
+                if resource["name"] == GPU_RESOURCE
+            )
+        return sum(one.gpus for one in self._wanted.nodes) - reserved

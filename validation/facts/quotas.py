@@ -3,23 +3,35 @@
     said = ask(plan, over_ssh(plan))       # [{"account": …, "pods": …, "why": …}, …], in the order of `trials`
 
 Each account with a limit asks for one node more than that at once. Where an account has others below it, two Jobs ask for more than
-its limit together, each for less: the first runs, the second must wait. They are Jobs as in gangs.py, with a tier that preempts
-none of the other, and are deleted at the end.
+its limit together, each for less: the first runs, the second must wait. They are Jobs as in gangs.py, in the lowest tier of their
+account. Kueue orders them below every tier, so that none of them preempts anybody. They are deleted at the end.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from capacity.model import Plan
+from capacity.services.platform.queues import API
 from capacity.services.platform.tenancy import gpus_allowed
-from capacity.services.slurm import Design
 from capacity.services.slurm import design as accounts_of
-from validation.facts.gangs import Site, lowest_tier
-from validation.facts.kube import CallApi
+from validation.facts.gangs import Site
+from validation.facts.kube import DONE, MESSAGE, CallApi
+from validation.facts.kueue import PRIORITIES, PRIORITY
 
 FIRST, SECOND = "bringup-quota-first", "bringup-quota"
+BUDGET_S = 1800.0
+"""After it no further trial starts. One takes seconds on an idle cluster, minutes on one in use. A choice of ours."""
+BELOW_ALL: dict[str, Any] = {
+    "apiVersion": API,
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "bringup-below-all-tiers"},
+    "value": -1_000_000_000,
+    "description": "Of acceptance's trials of limits: Kueue preempts nothing for them, and them for everything.",
+}
+"""Tiers have priorities above 0, and Kueue preempts workloads of lower priority alone (LowerPriority of each queue)."""
 
 
 @dataclass(frozen=True)
@@ -46,37 +58,60 @@ def trials(plan: Plan) -> Iterator[Trial]:
         if limit + per_node <= site_gpus:
             yield Trial(account.name, limit, account.name, limit // per_node + 1)
     for account in wanted.accounts:
-        if account.max_gpus is None:
-            continue
+        if account.max_gpus is None or account.max_gpus > allowed[account.name]:
+            continue  # a limit above it comes first
         for child in (one for one in wanted.accounts if one.parent == account.name):
-            both = _pair(wanted, account.name, child.name)
-            most, nodes = account.max_gpus // per_node, {name: allowed[name] // per_node for name in both}
-            beside = min(nodes[both[0]], most)
+            most = account.max_gpus // per_node
+            beside = min(allowed[child.name] // per_node, most)
             pods = most - beside + 1
-            if beside and pods <= nodes[both[1]] and (beside + pods) * per_node <= site_gpus:
-                yield Trial(account.name, account.max_gpus, both[1], pods, both[0], beside)
-
-
-def _pair(wanted: Design, *names: str) -> list[str]:
-    """Both accounts, first the one whose lowest tier is higher: the second then preempts nothing of it."""
-    order = [one.name for one in wanted.qos]
-    return sorted(names, key=lambda name: order.index(lowest_tier(wanted, name)))
+            if beside and pods <= most and (beside + pods) * per_node <= site_gpus:
+                yield Trial(account.name, account.max_gpus, account.name, pods, child.name, beside)
 
 
 def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) -> list[dict[str, Any]]:
-    """For each trial: how many pods of the first ran, how many the second had at most, and why Kueue lets it wait."""
-    return [{**asdict(trial), **_try(plan, call, sleep, trial)} for trial in trials(plan)]
+    """For each trial: how many pods of the first ran, how many the second had at most, why Kueue lets it wait, and how many GPUs of
+    the site were reserved for nobody meanwhile.
+
+    Trials end where Kueue says nothing of a Job and makes no pod, or with the budget: those left out are missing.
+    """
+    site, end = Site(plan, call, sleep), time.monotonic() + BUDGET_S
+    said: list[dict[str, Any]] = []
+    with _priority(site):
+        for trial in trials(plan):
+            one = _try(site, trial)
+            said.append({**asdict(trial), **one})
+            silent = not (one["ran"] or one["most"] or one["why"])
+            if silent or time.monotonic() > end:
+                break
+    return said
 
 
-def _try(plan: Plan, call: CallApi, sleep: Callable[[float], None], trial: Trial) -> dict[str, Any]:
-    second = Site(plan, call, sleep, trial.second)
+@contextlib.contextmanager
+def _priority(site: Site) -> Iterator[None]:
+    """The class BELOW_ALL while the body runs; one that another run left is as good."""
+    site.ask({"verb": "POST", "path": PRIORITIES, "body": BELOW_ALL, "only": (MESSAGE,)}, accept=(*DONE, 409))
+    try:
+        yield
+    finally:
+        name = BELOW_ALL["metadata"]["name"]
+        site.ask({"verb": "DELETE", "path": f"{PRIORITIES}/{name}", "only": (MESSAGE,)}, accept=(*DONE, 404))
+
+
+def _try(site: Site, trial: Trial) -> dict[str, Any]:
+    label = {PRIORITY: BELOW_ALL["metadata"]["name"]}
+    second = site.of(trial.second, label)
     if not trial.first:
         with second.job(SECOND, trial.pods):
             most, why = second.refused(SECOND)
-        return {"ran": 0, "most": most, "why": why}
-    first = Site(plan, call, sleep, trial.first)
+        return {"ran": 0, "most": most, "why": why, "free": 0}
+    first = site.of(trial.first, label)
     with first.job(FIRST, trial.beside):
         ran = max(running for running, _ in first.until(FIRST, trial.beside))
+        if ran < trial.beside:
+            _, _, why = first.seen(FIRST)
+            return {"ran": ran, "most": 0, "why": why, "free": 0}
+        free = site.unreserved()
         with second.job(SECOND, trial.pods):
             most, why = second.refused(SECOND)
-    return {"ran": ran, "most": most, "why": why}
+            free = min(free, site.unreserved())
+    return {"ran": ran, "most": most, "why": why, "free": free}
