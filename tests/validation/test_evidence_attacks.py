@@ -403,7 +403,10 @@ def test_a_log_larger_than_the_memory_allows_is_refused_before_it_is_read(
     monkeypatch.setattr(stores, "_memory_bytes", lambda: 1 << 20)
     os.truncate(folder.evidence / "log.jsonl", 1 << 19)
     assert folder.judge() == 2
-    assert "log.jsonl has 524288 bytes, at most 262144 are read" in folder.said
+    assert (
+        "log.jsonl has 524288 bytes, at most 262144 are read: 1/4 of the memory here; read the folder on a"
+        in folder.said
+    )
 
 
 def test_a_log_without_lines_is_not_copied(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

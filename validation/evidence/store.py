@@ -722,8 +722,12 @@ class Store:
         """
         self._data = self._torn = b""
         try:
-            data = strict.read(self.path, "log.jsonl", min(strict.MAX_LOG, _memory_bytes() // OF_MEMORY))
+            data = strict.read(self.path, "log.jsonl", most := min(strict.MAX_LOG, _memory_bytes() // OF_MEMORY))
         except FileNotFoundError:
+            return
+        except strict.TooLarge as error:
+            here = f": 1/{OF_MEMORY} of the memory here; read the folder on a machine with more memory"
+            broken.append(f"{error}{here if most < strict.MAX_LOG else ''}")
             return
         except Refused as error:
             broken.append(str(error))

@@ -38,6 +38,10 @@ class Refused(ValueError):
     """What was read is not what evidence may hold; the message says why."""
 
 
+class TooLarge(Refused):
+    """A file of more bytes than may be read."""
+
+
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -216,7 +220,7 @@ def _opened(folder: Path, name: str, limit: int) -> BinaryIO:
     file = os.fdopen(open_regular(folder, name), "rb")
     if (size := os.fstat(file.fileno()).st_size) > limit:
         file.close()
-        raise Refused(f"{name} has {size} bytes, at most {limit} are read")
+        raise TooLarge(f"{name} has {size} bytes, at most {limit} are read")
     return file
 
 
