@@ -142,6 +142,12 @@ def _of_driver(plan: Plan, facts: Facts, switch: str, port: str) -> dict[str, An
     return {str(plan.site.fabric.nos): dict(row)} if row else {}
 
 
+def _unread(facts: Facts, device: str) -> str:
+    """Why the ends of a switch that answered could not be read; '' where they were, or where its driver reads none."""
+    answer = facts.roce_switches.get(device)
+    return "" if answer is None or answer.error else str(answer.data.get("ends_error", ""))
+
+
 def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, Any]:
     answer = next(iter(seen.facts.telemetry.values()), None)
     if answer is None or answer.error:
@@ -176,14 +182,14 @@ def _on_ethernet(plan: Plan, ends: Mapping[str, str], seen: Seen) -> dict[str, A
     return {"ends": said, "unread": unread, "rates": rates, "apart_s": BORDERS * interval_s}
 
 
-READ_ONCE = "read once"
-"""Beside the ends: {switch or end: why its second reading is not known}, where there is one."""
+NOT_TWICE = "not read twice"
+"""Beside the ends: {switch or end: why one of its two readings is not known}, where there is one."""
 
 
 def of_drivers(
     plan: Plan, switch: str, facts: Facts, later: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them, and READ_ONCE. `later`:
+    """{end: {system: its words}} of the switches' ends of a switch's links, as far as drivers read them, and NOT_TWICE. `later`:
     second readings, {switch: {"ends": {port: words}} or {"ends_error": why}}.
     """
     rows = cables_of(plan, switch)
@@ -191,6 +197,8 @@ def of_drivers(
     once: dict[str, str] = {}
     for end in dict.fromkeys([*rows["a"], *rows["b"]]):
         device, _, port = end.partition(":")
+        if why := _unread(facts, device):
+            once[device] = why
         if not (said := _of_driver(plan, facts, device, port)):
             continue
         second = later.get(device, {})
@@ -200,11 +208,11 @@ def of_drivers(
         elif second and not words_again:
             once[end] = f"{device} did not name it the second time"
         found[end] = {system: switch_ends.again(words, words_again) for system, words in said.items()}
-    return found | ({READ_ONCE: once} if once else {})
+    return found | ({NOT_TWICE: once} if once else {})
 
 
 def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any]]:
-    """{end: {"ibdiagnet": its planes}} of the switches' ends of an InfiniBand switch's links, and READ_ONCE; {} where ibdiagnet
+    """{end: {"ibdiagnet": its planes}} of the switches' ends of an InfiniBand switch's links, and NOT_TWICE; {} where ibdiagnet
     says nothing.
 
     Each plane has the end's symbol errors between two runs of ibdiagnet (`errors`), those that FEC left, and the seconds from the
@@ -222,7 +230,7 @@ def of_diagnoses(plan: Plan, switch: str, seen: Seen) -> dict[str, dict[str, Any
             soaked = {"errors": second - first, "counted_s": began - ended}
         found[end] = {"ibdiagnet": [{**plane, **soaked} for plane in words["ibdiagnet"]]}
     why = said["unread"].get("again")
-    return found | ({READ_ONCE: {switch: why}} if why else {})
+    return found | ({NOT_TWICE: {switch: why}} if why else {})
 
 
 COUNTED = ("sent", "received", "errors", "drops", "frames", "resets")
@@ -248,8 +256,8 @@ def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
     """
     raw_ber, ber = (float(plan.site.limits[key].value) for key in ("link_raw_ber_max", "link_ber_max"))
     problems = [
-        f"{name}: errors were read once: {why}. Fix: mend this, then run the checks again"
-        for name, why in dict(said.get(READ_ONCE, {})).items()
+        f"{name}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+        for name, why in dict(said.get(NOT_TWICE, {})).items()
     ]
     timed = untimed = without_raw = 0
     for a, b, rate_gbps in cables_of(plan, switch)[["a", "b", "rate_gbps"]].itertuples(index=False, name=None):

@@ -336,7 +336,7 @@ def test_a_second_run_of_ibdiagnet_that_failed_is_named_with_the_switch() -> Non
     why = "mgm01: read facts: ibdiagnet: expected files, saw none; run ibdiagnet on the host by hand"
     outcome = soaked_on_infiniband(20_000, again={"error": why})
     assert not outcome.passed
-    assert outcome.detail == f"ibl001: errors were read once: {why}. Fix: mend this, then run the checks again"
+    assert outcome.detail == f"ibl001: errors were not read twice: {why}. Fix: mend this, then run the checks again"
 
 
 def test_a_counter_of_infiniband_that_was_cleared_gives_no_time() -> None:
@@ -605,7 +605,19 @@ def test_a_switch_that_cannot_be_read_again_is_named_once_with_what_to_do() -> N
     why = f"{spine}: connect: expected an SSH server, saw none; look at its power"
     outcome = read_twice(9000, change=lambda later: later.update({spine: {"ends_error": why}}))
     assert not outcome.passed
-    assert outcome.detail == f"{spine}: errors were read once: {why}. Fix: mend this, then run the checks again"
+    assert outcome.detail == f"{spine}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+
+
+def test_a_switch_whose_ends_could_not_be_read_at_first_is_named() -> None:
+    spine = trunk_of("rol001")[1].partition(":")[0]
+    why = f"{spine}: read links: expected JSON, saw '<'; look at its system"
+    found = by_databases()
+    found = dataclasses.replace(
+        found, roce_switches=found.roce_switches | {spine: answer(spine, "ssh", ends_error=why)}
+    )
+    outcome = soaked(found, {})
+    assert not outcome.passed
+    assert outcome.detail == f"{spine}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
 
 
 def test_an_end_that_is_gone_at_the_second_reading_is_named() -> None:
@@ -613,7 +625,7 @@ def test_an_end_that_is_gone_at_the_second_reading_is_named() -> None:
     device, _, port = end.partition(":")
     outcome = read_twice(9000, change=lambda later: later[device]["ends"].pop(port))
     assert not outcome.passed
-    assert outcome.detail.startswith(f"{end}: errors were read once: {device} did not name it the second time")
+    assert outcome.detail.startswith(f"{end}: errors were not read twice: {device} did not name it the second time")
 
 
 def test_a_link_that_went_down_during_the_run_is_named() -> None:

@@ -90,7 +90,7 @@ def test_links_are_up_and_without_errors_for_long_enough(
     good += f"; {far.untimed} ends of switches do not show since when they count" if far.untimed else ""
     good += f"; {far.without_raw} ends of switches show no bit error rate before FEC" if far.without_raw else ""
     nodes = [facts.nodes[host] for host in mine["a_device"].unique()]
-    of_ends = of_switches.keys() - {link_pairs.READ_ONCE}
+    of_ends = of_switches.keys() - {link_pairs.NOT_TWICE}
     switches = [facts.roce_switches.get(name) for name in sorted({end.partition(":")[0] for end in of_ends})]
     asked = identities([*nodes, *switches])
     value = {"links": len(mine), "ends_of_switches": far.timed, "faults": len(problems)}
