@@ -613,7 +613,7 @@ def test_a_switch_whose_ends_could_not_be_read_at_first_is_named() -> None:
     why = f"{spine}: read links: expected JSON, saw '<'; look at its system"
     found = by_databases()
     found = dataclasses.replace(
-        found, roce_switches=found.roce_switches | {spine: answer(spine, "ssh", ends_error=why)}
+        found, roce_switches={**found.roce_switches, spine: answer(spine, "ssh", ends_error=why)}
     )
     outcome = soaked(found, {})
     assert not outcome.passed
