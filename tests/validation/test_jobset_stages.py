@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import unquote
 
 import pytest
 
@@ -10,6 +11,7 @@ from network.drivers.ssh import SshHost
 from tests.validation.modelled_hosts import Host
 from validation.facts.api_calls import kept
 from validation.runners import jobset_stages, stages
+from validation.runners.jobset import RUN
 from validation.runners.kubernetes import Kubernetes
 from validation.runners.stages import CHAIN, FAILING, NEVER
 
@@ -20,10 +22,13 @@ NODE = {
 
 
 class Cluster:
-    """A JobSet controller that starts each job when the one before it is complete. `blind`: it starts all of them."""
+    """A JobSet controller that starts each job when the one before it is complete. `blind`: it starts all of them. creating: a
+    stage whose container is being made."""
 
-    def __init__(self, blind: bool = False, over: bool = True) -> None:
+    def __init__(self, blind: bool = False, over: bool = True, creating: str = "") -> None:
         self.blind, self.over, self.sets = blind, over, dict[str, dict[str, Any]]()
+        self.creating, self.labels, self.broken = creating, list[dict[str, str]](), False
+        self.selected = list[str]()
 
     def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return [{"error": "", **self.answer(one)} for one in calls]
@@ -34,9 +39,17 @@ class Cluster:
         body: Any = {}
         if call["verb"] == "POST":
             self.sets[call["body"]["metadata"]["name"]] = call["body"]
+            self.labels.append(call["body"]["metadata"]["labels"])
+        elif call["verb"] == "DELETE" and query.startswith("labelSelector"):
+            self.selected.append(unquote(call["path"]))
+        elif call["verb"] == "DELETE" and self.broken:
+            return {"status": 500, "body": {"message": "etcd is slow"}}
         elif call["verb"] == "DELETE":
             self.sets.pop(name)
         elif call.get("text"):
+            if path.split("/")[-2] == self.creating:
+                said = f'container "main" in pod "{self.creating}" is waiting to start: ContainerCreating'
+                return {"status": 400, "body": {"message": said}}
             body = self.said(path.split("/")[-2])
         elif path.endswith("/nodes"):
             body = {"items": [kept(NODE, call["fields"])]}
@@ -60,6 +73,8 @@ class Cluster:
                 break
             (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
             phases[job["name"]] = "Failed" if "exit 3" in container["command"][-1] else "Succeeded"
+            if job["name"] == self.creating:
+                phases[job["name"]] = "Pending"
             labels = {jobset_stages.SET: name, jobset_stages.STAGE: job["name"]}
             metadata = {"name": job["name"], "labels": labels}
             found.append(
@@ -75,11 +90,15 @@ class Cluster:
         return f"{took}{stage} made {at + 1:064x}\n"
 
 
-def run(cluster: Cluster, nodes: Sequence[str] = ("gpu001",)) -> tuple[dict[str, Any], Host]:
+def engine_on(cluster: Cluster, nodes: Sequence[str] = ("gpu001",)) -> tuple[Kubernetes, Host]:
     host = Host()
     hosts = {name: cast(SshHost, host) for name in nodes}
-    engine = Kubernetes(cluster, cast(SshHost, host), hosts, dict.fromkeys(hosts, "10.0.0.1"), "experimentation")
-    ended = jobset_stages.run(engine, "/shared", "/shared/jobs/bringup-stages-1a2b", 0.0)
+    return Kubernetes(cluster, cast(SshHost, host), hosts, dict.fromkeys(hosts, "10.0.0.1"), "experimentation"), host
+
+
+def run(cluster: Cluster, nodes: Sequence[str] = ("gpu001",), budget_s: float = 0.0) -> tuple[dict[str, Any], Host]:
+    engine, host = engine_on(cluster, nodes)
+    ended = jobset_stages.run(engine, "/shared", "/shared/jobs/bringup-stages-1a2b", budget_s)
     assert cluster.sets == {}, "nothing is left"
     assert host.ran[-1] == "rm -rf /shared/jobs/bringup-stages-1a2b"
     return dict(ended), host
@@ -92,7 +111,9 @@ def test_stages_that_run_one_after_the_other_pass() -> None:
 
 
 def test_each_job_waits_for_the_one_before_it_and_writes_to_the_shared_storage_alone() -> None:
-    made = jobset_stages.jobset("x", "gpu001", "lab/pause:1", "/shared", dict.fromkeys(CHAIN, "exit 0\n"), 60.0)
+    made = jobset_stages.jobset(
+        "x", "run-1", "gpu001", "lab/pause:1", "/shared", dict.fromkeys(CHAIN, "exit 0\n"), 60.0
+    )
     jobs = made["spec"]["replicatedJobs"]
     assert [job["name"] for job in jobs] == list(CHAIN)
     assert [job.get("dependsOn") for job in jobs] == [
@@ -114,6 +135,46 @@ def test_stages_that_are_not_over_in_time_are_no_pass() -> None:
     ended, _ = run(Cluster(over=False))
     assert f"{NEVER} ended BUDGET, expected CANCELLED" in stages.faults(ended)
     assert ended[FAILING].state == "FAILED"
+
+
+def test_a_stage_whose_container_is_being_made_keeps_what_the_others_said() -> None:
+    ended, _ = run(Cluster(over=False, creating=CHAIN[1]))
+    assert [ended[stage].state for stage in CHAIN] == ["COMPLETED", "BUDGET", "BUDGET"]
+    assert stages.hashes(ended)[CHAIN[0]] == {"made": f"{1:064x}"}
+
+
+def test_a_chain_has_the_budget_of_all_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets = list[float]()
+    real = jobset_stages._ended
+
+    def ended(engine: Kubernetes, name: str, names: list[str], budget_s: float) -> dict[str, Any]:
+        budgets.append(budget_s)
+        return dict(real(engine, name, names, budget_s))
+
+    monkeypatch.setattr(jobset_stages, "_ended", ended)
+    run(Cluster(), budget_s=60.0)
+    assert budgets == [180.0, 120.0]
+
+
+def test_jobsets_carry_the_label_by_which_the_end_of_the_run_deletes_them() -> None:
+    cluster = Cluster()
+    made = engine_on(cluster)[0]
+    jobset_stages.run(made, "/shared", "/shared/jobs/bringup-stages-1a2b", 0.0)
+    assert cluster.labels == [{RUN: made.run}] * 2
+    made.close()
+    assert any(f"/jobsets?labelSelector={RUN}={made.run}&" in path for path in cluster.selected)
+    with pytest.raises(BadAnswer, match="the run was ended"):
+        jobset_stages.run(made, "/shared", "/shared/jobs/bringup-stages-1a2b", 0.0)
+    assert len(cluster.labels) == 2
+
+
+def test_jobsets_that_cannot_be_deleted_are_said_and_their_folder_is_removed() -> None:
+    cluster = Cluster()
+    cluster.broken = True
+    made, host = engine_on(cluster)
+    with pytest.raises(BadAnswer, match="etcd is slow"):
+        jobset_stages.run(made, "/shared", "/shared/jobs/bringup-stages-1a2b", 0.0)
+    assert host.ran[-1].startswith("rm -rf ")
 
 
 def test_without_a_node_that_takes_pods_nothing_is_made() -> None:

@@ -303,7 +303,11 @@ def test_a_wait_that_is_broken_off_deletes_the_load(api: Api) -> None:
 def test_the_end_of_a_run_deletes_what_is_left_and_ends_waits(api: Api) -> None:
     scheduler, other = runner(api), runner(api)
     number, kept_one = scheduler.begin(load()), other.begin(load())
+    for one in (scheduler, other):
+        job = {"kind": "Job", "metadata": {"name": one.run, "labels": {jobset.RUN: one.run}}}
+        one.ask({"verb": "POST", "path": kubernetes.JOBS, "body": job, "only": ("kind",)})
     scheduler.close()
+    assert [path for path in api.objects if path.startswith(kubernetes.JOBS)] == [f"{kubernetes.JOBS}/{other.run}"]
     assert {one["metadata"]["labels"][JOB] for one in api.sets()} == {str(kept_one)}
     with pytest.raises(BadAnswer, match="the run was ended"):
         scheduler.wait(number, budget_s=10)

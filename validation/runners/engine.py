@@ -377,7 +377,7 @@ class OneRun:
         self._closed.wait(seconds)
         self._still_open()
 
-    def _submitting(self) -> None:
+    def submitting(self) -> None:
         """Called before each submission. BadAnswer where the run was ended."""
         self._still_open()
         self._submitted = True

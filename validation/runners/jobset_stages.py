@@ -3,7 +3,6 @@
 ended = run(engine, "/shared", "/shared/jobs/bringup-stages-1a2b", budget_s)      # {stage: how its job ended}
 """
 
-import contextlib
 import shlex
 import time
 import uuid
@@ -12,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from inventory.site.sections.software import LOADS
-from network.drivers.errors import BadAnswer, DeviceError
+from network.drivers.errors import BadAnswer
 from validation.progress import note
 from validation.runners.engine import Job
-from validation.runners.jobset import API
+from validation.runners.jobset import API, RUN
 from validation.runners.kubernetes import JOBSETS, PODS, STRICT, Kubernetes
 from validation.runners.pods import node_pod
 from validation.runners.stages import CHAIN, FAILING, NEVER, script_of
@@ -29,7 +28,7 @@ LOG_BYTES = 4096
 
 
 def run(engine: Kubernetes, shared: str, folder: str, budget_s: float) -> dict[str, Job]:
-    """All stages, on one node; their folder on the shared storage is removed again. DeviceError."""
+    """All stages, on one node; their folder on the shared storage is removed again. budget_s: of each job. DeviceError."""
     node = next((name for name, one in engine.nodes().items() if one.ready and name in engine.hosts), "")
     if not node:
         raise BadAnswer(engine.controller.name, "run stages", "a GPU node that takes pods", "none", "kubectl get nodes")
@@ -38,26 +37,30 @@ def run(engine: Kubernetes, shared: str, folder: str, budget_s: float) -> dict[s
     stops = {FAILING: "exit 3\n", NEVER: "exit 0\n"}
     sets = {f"bringup-stages-{run_id}": chain, f"bringup-stops-{run_id}": stops}
     image, ended = engine.image([node]), dict[str, Job]()
+    engine.submitting()
     engine.controller.run(f"umask 077; mkdir -p {home}")
     try:
-        made = [jobset(name, node, image, shared, stages, budget_s) for name, stages in sets.items()]
+        made = [jobset(name, engine.run, node, image, shared, stages, budget_s) for name, stages in sets.items()]
         engine.ask(
             *({"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in made)
         )
         for name, stages in sets.items():
-            ended |= _ended(engine, name, list(stages), budget_s)
+            ended |= _ended(engine, name, list(stages), budget_s * len(stages))
         return ended
     finally:
-        with contextlib.suppress(DeviceError):
+        try:
             gone = "?propagationPolicy=Background"
             engine.ask(
                 *({"verb": "DELETE", "path": f"{JOBSETS}/{name}{gone}", "only": ("status",)} for name in sets),
                 accept=(200, 202, 404),
             )
-        engine.controller.run(f"rm -rf {home}", check=False)
+        finally:
+            engine.controller.run(f"rm -rf {home}", check=False)
 
 
-def jobset(name: str, node: str, image: str, shared: str, scripts: Mapping[str, str], limit_s: float) -> dict[str, Any]:
+def jobset(
+    name: str, run_label: str, node: str, image: str, shared: str, scripts: Mapping[str, str], limit_s: float
+) -> dict[str, Any]:
     """Jobs of one pod each, every one after the one before it is complete. shared: the mount of the shared storage."""
     jobs: list[dict[str, Any]] = []
     for stage, script in scripts.items():
@@ -66,7 +69,8 @@ def jobset(name: str, node: str, image: str, shared: str, scripts: Mapping[str, 
         template = {"spec": {"backoffLimit": 0, "template": {"spec": pod["spec"]}}}
         jobs.append({"name": stage, "replicas": 1, "template": template, **after})
     spec = {"network": {"enableDNSHostnames": False}, "failurePolicy": {"maxRestarts": 0}, "replicatedJobs": jobs}
-    return {"apiVersion": API, "kind": "JobSet", "metadata": {"name": name, "namespace": LOADS}, "spec": spec}
+    metadata = {"name": name, "namespace": LOADS, "labels": {RUN: run_label}}
+    return {"apiVersion": API, "kind": "JobSet", "metadata": metadata, "spec": spec}
 
 
 def _ended(engine: Kubernetes, name: str, stages: list[str], budget_s: float) -> dict[str, Job]:
@@ -92,7 +96,9 @@ def _ended(engine: Kubernetes, name: str, stages: list[str], budget_s: float) ->
 def _job(engine: Kubernetes, pod: Mapping[str, Any] | None, end: str, seconds: float) -> Job:
     if pod is None:
         return Job(0, "CANCELLED" if end else "BUDGET", "", "", "", b"", seconds)
-    state = STATES.get(str(pod["status.phase"]), "BUDGET")
+    state, node = STATES.get(str(pod["status.phase"]), "BUDGET"), str(pod["spec.nodeName"] or "")
+    if state == "BUDGET":  # its container may have no log yet
+        return Job(0, state, "", node, "", b"", seconds)
     path = f"{PODS}/{quote(str(pod['metadata.name']), safe='')}/log?limitBytes={LOG_BYTES}"
     (said,) = engine.ask({"verb": "GET", "path": path, "text": True})
-    return Job(0, state, "", str(pod["spec.nodeName"]), "", str(said).encode(), seconds)
+    return Job(0, state, "", node, "", str(said).encode(), seconds)

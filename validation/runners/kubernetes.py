@@ -52,6 +52,7 @@ LOG_BYTES, LOG_LINES = 65536, 400
 SHOWN_PODS = 3
 JOBSETS = f"/apis/{API}/namespaces/{LOADS}/jobsets"
 PODS = f"/api/v1/namespaces/{LOADS}/pods"
+JOBS = f"/apis/batch/v1/namespaces/{LOADS}/jobs"
 SERVICES = f"/api/v1/namespaces/{LOADS}/services"
 STRICT = "fieldValidation=Strict"
 """An unknown field is refused, and not dropped."""
@@ -182,7 +183,7 @@ class Kubernetes(OneRun, ApiServer):
     """The scheduler of a site with Kubernetes. `addresses`: of its GPU nodes in the provisioning network, in the order of the plan;
     priority: the PriorityClass of loads.
 
-    All JobSets carry the label `run`, a name of this object alone: `close` deletes them.
+    All JobSets, Jobs and Services carry the label RUN, a name of this object alone: `close` deletes them.
     """
 
     title = "Kubernetes"
@@ -329,14 +330,14 @@ class Kubernetes(OneRun, ApiServer):
         return {name: address for name, address in self.addresses.items() if name in set(nodes)}
 
     def _rendezvous(self, load: Load, number: int) -> str:
-        self._submitting()
+        self.submitting()
         body = service(number, self.run, [one.port for one in load.launches])
         (made,) = self.ask({"verb": "POST", "path": SERVICES, "body": body, "only": ("spec.clusterIP",)})
         with self.reading("read the address of a Service"):
             return answers.line(made["spec.clusterIP"] + "")
 
     def _create(self, *sets: Mapping[str, Any]) -> None:
-        self._submitting()
+        self.submitting()
         self.ask(
             *({"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets)
         )
@@ -451,7 +452,9 @@ class Kubernetes(OneRun, ApiServer):
         if not self._ending():
             return
         select = f"labelSelector={quote(f'{RUN}={self.run}', safe='')}&propagationPolicy=Background"
-        self.ask(*({"verb": "DELETE", "path": f"{path}?{select}", "only": ("status",)} for path in (JOBSETS, SERVICES)))
+        self.ask(
+            *({"verb": "DELETE", "path": f"{path}?{select}", "only": ("status",)} for path in (JOBSETS, JOBS, SERVICES))
+        )
 
 
 def connect(plan: Plan) -> Kubernetes:

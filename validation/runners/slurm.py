@@ -315,7 +315,7 @@ class Slurm(OneRun):
 
         Raises BadAnswer with Slurm's reason when refused.
         """
-        self._submitting()
+        self.submitting()
         out = self.controller.run(self._submission(options, user), stdin=script.encode()).text
         if not re.fullmatch(r"\d+(;\S+)?", out.strip()):
             raise BadAnswer(self.controller.name, "sbatch", "a job number", out, "submit the script by hand")
@@ -326,7 +326,7 @@ class Slurm(OneRun):
 
         Raises BadAnswer with Slurm's reason when one is refused, and cancels those before it.
         """
-        self._submitting()
+        self.submitting()
         sbatch = shlex.join(self._submission(options, ""))
         command = (
             'set -u; script=$(mktemp); trap \'rm -f "$script"\' EXIT; cat >"$script"; '
@@ -365,7 +365,7 @@ class Slurm(OneRun):
 
     def refusal(self, script: str, *options: str, user: str = "") -> Refusal:
         """Submit what must be refused; a job that was taken all the same is cancelled."""
-        self._submitting()
+        self.submitting()
         done = self.controller.run(self._submission(options, user), stdin=script.encode(), check=False)
         if done.status == 0:
             job = re.match("[0-9]{1,10}", done.text)
