@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import pytest
 
@@ -19,7 +20,9 @@ from tests.plans import plan_of
 from tests.validation.modelled_hosts import Host
 from validation import from_raw, kube
 from validation.facts.api_calls import kept
+from validation.facts.kueue import workloads
 from validation.runners import preemption
+from validation.runners.jobset import RUN
 from validation.runners.kubernetes import Kubernetes
 
 GOOD: dict[str, Any] = {
@@ -58,7 +61,8 @@ def test_the_program_writes_its_count_at_sigterm_and_goes_on_from_there(tmp_path
 class Cluster:
     """A Kueue that gives the node to the job of the highest tier and back. `stuck`: the urgent job is never admitted."""
 
-    def __init__(self, stuck: bool = False) -> None:
+    def __init__(self, stuck: bool = False, created: Any = "2026-11-29T10:00:00Z") -> None:
+        self.created = created
         self.stuck, self.jobs, self.deleted, self.polls = stuck, dict[str, Any](), list[str](), 0
         self.ran: list[str] = []
 
@@ -69,9 +73,15 @@ class Cluster:
         verb, path, body = call["verb"], call["path"].partition("?")[0], self.body(call)
         if verb == "POST":
             made = copy.deepcopy(call["body"])
-            made["metadata"]["creationTimestamp"] = "2026-11-29T10:00:00Z"
+            made["metadata"]["creationTimestamp"] = self.created
             self.jobs[made["metadata"]["name"]] = made
             body = made
+        elif verb == "DELETE" and "labelSelector" in call["path"]:
+            if path.endswith("/jobs"):
+                of = unquote(call["path"]).partition("labelSelector=")[2].partition("&")[0].split("=")
+                self.jobs = {
+                    name: one for name, one in self.jobs.items() if one["metadata"]["labels"].get(of[0]) != of[1]
+                }
         elif verb == "DELETE":
             self.deleted.append(path.rpartition("/")[2])
             self.jobs.pop(path.rpartition("/")[2], None)
@@ -86,7 +96,7 @@ class Cluster:
         if path.startswith("/api/v1/nodes"):
             return NODES if path.endswith("nodes") else {"status": {"images": [{"names": ["lab/pause:1"]}]}}
         names = list(self.jobs)
-        if path == preemption.WORKLOADS:
+        if path == workloads("bringup-loads"):
             return {"items": [self.workload(name) for name in names]}
         if "/pods" in path:
             name = path.rpartition("%3D")[2]
@@ -121,6 +131,7 @@ def pod(name: str, turn: int) -> dict[str, Any]:
     state = {"running": {"startedAt": f"2026-11-29T10:00:0{3 * turn}Z"}}
     return {
         "metadata": {"name": f"{name}-{turn}"},
+        "spec": {"nodeName": "gpu002"},
         "status": {"phase": "Running", "containerStatuses": [{"state": state}]},
     }
 
@@ -148,14 +159,15 @@ def test_the_lowest_tier_yields_to_the_highest_on_one_node(plan: Plan, monkeypat
     value, problems = kube.preempted(said, plan)
     assert problems == []
     assert value == {"start_s": 6.0, "grace_s": 60, "checkpoint_step": 17, "resumed_step": 17}
-    assert (said["node"], said["starts"]) == ("gpu004", 2)
+    assert (said["node"], said["starts"]) == ("gpu002", 2), "the node that Kueue had free"
     low, high = (one["spec"]["template"]["spec"] for one in posted)
     assert (low["priorityClassName"], high["priorityClassName"]) == ("experimentation", "inference")
+    assert (low["nodeSelector"], high["nodeSelector"]) == ({}, {"kubernetes.io/hostname": "gpu002"})
     for one, made in zip((low, high), posted, strict=True):
-        assert one["nodeSelector"] == {"kubernetes.io/hostname": "gpu004"}
         assert one["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
         assert one["terminationGracePeriodSeconds"] == 60
-        assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "acceptance"}
+        assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "acceptance", RUN: engine.run}
+        assert made["spec"]["podReplacementPolicy"] == "Failed"
     writes = [mount["mountPath"] for mount in low["containers"][0]["volumeMounts"] if not mount["readOnly"]]
     assert writes == ["/shared"]
     assert cluster.jobs == {}
@@ -171,6 +183,44 @@ def test_a_job_that_nobody_yields_to_is_said_with_kueues_words(plan: Plan, monke
     assert cluster.jobs == {}, "nothing is left"
     assert len(cluster.deleted) == 2
     assert host.ran[-1].startswith("rm -rf ")
+
+
+@pytest.mark.parametrize("named", [None, 7])
+def test_a_job_without_a_time_of_creation_is_an_error_with_a_name(
+    named: Any, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(created=named)
+    engine, _ = engine_on(cluster, monkeypatch)
+    with pytest.raises(BadAnswer, match="preempt a job: expected text at asked"):
+        preemption.preempt(plan, engine, "/shared")
+    assert cluster.jobs == {}
+
+
+def test_a_run_that_was_ended_submits_no_job(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    engine, _ = engine_on(cluster, monkeypatch)
+    engine.close()
+    with pytest.raises(BadAnswer, match="the run was ended"):
+        preemption.preempt(plan, engine, "/shared")
+    assert (cluster.jobs, cluster.deleted) == ({}, [])
+
+
+def test_the_end_of_a_run_deletes_a_job_that_could_not_be_deleted(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    engine, _ = engine_on(cluster, monkeypatch)
+    answer = cluster.answer
+
+    def fails(call: Mapping[str, Any]) -> dict[str, Any]:
+        if call["verb"] == "DELETE" and "labelSelector" not in call["path"]:
+            return {"status": 500, "body": {"message": "etcd is slow"}}
+        return answer(call)
+
+    monkeypatch.setattr(cluster, "answer", fails)
+    with pytest.raises(BadAnswer, match="etcd is slow"):
+        preemption.preempt(plan, engine, "/shared")
+    assert len(cluster.jobs) == 2
+    engine.close()
+    assert cluster.jobs == {}
 
 
 # ---- how it is judged ------------------------------------------------------------------------------------------------

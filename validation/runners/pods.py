@@ -1,4 +1,4 @@
-"""A pod on one node that runs the node's own programs, unprivileged. Pure."""
+"""A pod that runs its node's own programs, unprivileged. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def node_pod(
 ) -> dict[str, Any]:
     """The pod. It sees programs and libraries of its node read-only, asks for `gpus` GPUs, and ends after limit_s seconds.
 
-    folders: of the node, which it may write to.
+    node: '' for any. folders: of the node, which it may write to.
     """
     given = {**FOLDERS, LOADER[0]: LOADER[1]} | {path: path for path in folders}
     container: dict[str, Any] = {
@@ -39,7 +39,7 @@ def node_pod(
         container["resources"] = {"limits": {GPU_RESOURCE: str(gpus)}}
     spec = {
         "restartPolicy": "Never",
-        "nodeSelector": {HOSTNAME: node},
+        "nodeSelector": {HOSTNAME: node} if node else {},
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "activeDeadlineSeconds": int(limit_s),

@@ -2,9 +2,10 @@
 
     said = preempt(plan, connect(plan), shared_folder)
 
-Both are Jobs in the queue of acceptance's loads. They are bound to one GPU node and ask for all of its GPUs: jobs on other nodes
-stay. The one that yields counts steps. At SIGTERM it writes the count to the shared storage, for WRITE_S seconds, and ends. Started
-again it goes on from there. Jobs and folder are removed. Raises DeviceError where the API server or a node does not answer.
+Both are Jobs in the queue of acceptance's loads that ask for all GPUs of a node. The one that yields waits for a free node; the
+other is bound to that node, so that jobs on other nodes stay. The one that yields counts steps. At SIGTERM it writes the count to
+the shared storage, for WRITE_S seconds, and ends. Started again, there or elsewhere, it goes on from there. Jobs and folder are
+removed. Raises DeviceError where the API server or a node does not answer.
 """
 
 import contextlib
@@ -22,15 +23,15 @@ from capacity.services.platform.queues import LOADS_QUEUE
 from capacity.services.slurm import CHECK_ACCOUNT
 from capacity.services.slurm import design as tiers_of
 from inventory.site.sections.software import LOADS
+from network.drivers import answers
 from network.drivers.answers import Line, Whole
 from network.drivers.errors import BadAnswer
+from validation.facts.kueue import JOB_OF_POD, WORKLOAD_FIELDS, condition_of, queued_job, workloads
 from validation.progress import note
-from validation.runners.kubernetes import PODS, Kubernetes
+from validation.runners.jobset import RUN
+from validation.runners.kubernetes import JOBS, PODS, Kubernetes
 from validation.runners.pods import node_pod
 
-JOBS = f"/apis/batch/v1/namespaces/{LOADS}/jobs"
-WORKLOADS = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{LOADS}/workloads"
-JOB_OF_POD = "batch.kubernetes.io/job-name"
 WRITE_S = 3
 """How long the one that yields takes for its checkpoint: more than no grace at all, less than any tier has. A choice of ours."""
 POLL_S = 1.0
@@ -39,8 +40,16 @@ BUDGET_S = 300.0
 LONGEST_S = 3600
 RESTARTS = 3
 """Pods of a Job that may fail before it does: a pod that ends because its Job was suspended may be counted as one."""
-POD_FIELDS = ("metadata.name", "metadata.deletionTimestamp", "status.phase", "status.containerStatuses")
-WORKLOAD_FIELDS = ("metadata.ownerReferences", "status.conditions")
+POD_FIELDS = (
+    "metadata.name",
+    "metadata.deletionTimestamp",
+    "spec.nodeName",
+    "status.phase",
+    "status.containerStatuses",
+)
+AFTER_ITS_END = "Failed"
+"""podReplacementPolicy: a Job starts no further pod, perhaps on another node, while one still writes its checkpoint
+(https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy)."""
 SAID = re.compile(r"^(checkpoint|resumed) ([0-9]{1,9})$", re.MULTILINE)
 
 # As the first process of its pod: bash waits for a child only, so that its trap runs at once.
@@ -70,35 +79,44 @@ class Preempted(TypedDict):
 
 
 def preempt(plan: Plan, engine: Kubernetes, shared: str) -> Preempted:
-    """On the last GPU node that takes pods. shared: where the shared storage is mounted."""
+    """On a GPU node that Kueue has free, of those with the most GPUs. shared: where the shared storage is mounted."""
     wanted = tiers_of(plan, plan.catalog)
     (account,) = [one for one in wanted.accounts if one.name == CHECK_ACCOUNT]
     tiers = [one for one in wanted.qos if one.name in account.qos]
     highest, lowest = tiers[0], tiers[-1]
-    gpus = {one.name: one.gpus for one in wanted.nodes}
+    gpus = max(one.gpus for one in wanted.nodes)
     ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
     if not ready or highest is lowest:
         seen = f"{len(ready)} nodes and {len(tiers)} tiers"
         step = "kubectl get nodes; tiers of the site file"
         raise BadAnswer(engine.controller.name, "preempt a job", "a GPU node that takes pods, two tiers", seen, step)
-    node, run = ready[-1], uuid.uuid4().hex[:8]
-    folder, image = f"{shared}/jobs/bringup-yields-{run}", engine.image([ready[-1]])
+    run = uuid.uuid4().hex[:8]
+    folder, image = f"{shared}/jobs/bringup-yields-{run}", engine.image(ready)
     victim, urgent = f"bringup-yields-{run}", f"bringup-urgent-{run}"
     program = YIELDING.format(folder=shlex.quote(folder), write_s=WRITE_S)
     trial = _Trial(engine)
 
-    def job(name: str, command: str, tier: str) -> dict[str, Any]:
-        made = node_pod(
-            node, name, ["/usr/bin/bash", "-c", command], image, limit_s=LONGEST_S, gpus=gpus[node], folders=(shared,)
+    def job(name: str, command: str, tier: str, node: str = "") -> dict[str, Any]:
+        command_line = ["/usr/bin/bash", "-c", command]
+        made = node_pod(node, name, command_line, image, limit_s=LONGEST_S, gpus=gpus, folders=(shared,))
+        pod = {**made["spec"], "priorityClassName": tier, "terminationGracePeriodSeconds": lowest.grace_s}
+        return queued_job(
+            name,
+            LOADS,
+            LOADS_QUEUE,
+            pod,
+            labels={RUN: engine.run},
+            backoffLimit=RESTARTS,
+            podReplacementPolicy=AFTER_ITS_END,
         )
-        return _job(name, made["spec"], tier, lowest.grace_s)
 
     engine.controller.run(f"umask 077; mkdir -p {shlex.quote(folder)}")
     try:
         with trial.job(job(victim, program, lowest.name)):
             trial.until(victim, "runs", lambda: trial.began(victim) != "")
+            node = trial.nodes[victim]
             engine.nap(POLL_S)  # its steps count
-            with trial.job(job(urgent, URGENT, highest.name)) as asked:
+            with trial.job(job(urgent, URGENT, highest.name, node)) as asked:
                 trial.until(urgent, f"starts in place of {victim}", lambda: trial.began(urgent) != "")
                 started = trial.began(urgent)
                 trial.until(urgent, "ends", lambda: trial.over(urgent))
@@ -107,7 +125,7 @@ def preempt(plan: Plan, engine: Kubernetes, shared: str) -> Preempted:
         text = engine.controller.run(f"cat {shlex.quote(folder)}/said", check=False).out
     finally:
         engine.controller.run(f"rm -rf {shlex.quote(folder)}", check=False)
-    return {
+    said = {
         "node": node,
         "urgent_tier": highest.name,
         "yielding_tier": lowest.name,
@@ -118,18 +136,7 @@ def preempt(plan: Plan, engine: Kubernetes, shared: str) -> Preempted:
         "starts": trial.starts(victim),
         "said": [" ".join(found) for found in SAID.findall(text)][:4],
     }
-
-
-def _job(name: str, spec: Mapping[str, Any], tier: str, grace_s: int) -> dict[str, Any]:
-    """A Job of one pod in the queue of loads."""
-    topology = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
-    template = {
-        "metadata": {"annotations": topology},
-        "spec": {**spec, "priorityClassName": tier, "terminationGracePeriodSeconds": grace_s},
-    }
-    metadata = {"name": name, "namespace": LOADS, "labels": {"kueue.x-k8s.io/queue-name": LOADS_QUEUE}}
-    body = {"suspend": True, "parallelism": 1, "completions": 1, "backoffLimit": RESTARTS, "template": template}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
+    return answers.read(Preempted, said, engine.source("preempt a job"))
 
 
 class _Trial:
@@ -138,14 +145,16 @@ class _Trial:
     def __init__(self, engine: Kubernetes) -> None:
         self.engine = engine
         self.pods: dict[str, set[str]] = {}
+        self.nodes: dict[str, str] = {}
 
     @contextlib.contextmanager
-    def job(self, body: Mapping[str, Any]) -> Iterator[str]:
-        """A Job while the body runs; the time of its creation."""
+    def job(self, body: Mapping[str, Any]) -> Iterator[Any]:
+        """A Job while the body runs; the time of its creation, as the API server gives it."""
         name = body["metadata"]["name"]
+        self.engine.submitting()
         (made,) = self.engine.ask({"verb": "POST", "path": JOBS, "body": body, "only": ("metadata.creationTimestamp",)})
         try:
-            yield str(made["metadata.creationTimestamp"])
+            yield made["metadata.creationTimestamp"]
         finally:
             gone = f"{JOBS}/{name}?propagationPolicy=Background"
             self.engine.ask({"verb": "DELETE", "path": gone, "only": ("kind",)}, accept=(200, 202, 404))
@@ -164,7 +173,7 @@ class _Trial:
             self.engine.nap(POLL_S)
 
     def began(self, name: str) -> str:
-        """When the container of its pod started; '' while none has."""
+        """When the container of its pod started, and in `nodes` where; '' while none has."""
         (body,) = self.engine.ask(
             {"verb": "GET", "path": f"{PODS}?labelSelector={JOB_OF_POD}%3D{name}", "fields": POD_FIELDS}
         )
@@ -174,6 +183,7 @@ class _Trial:
                 for container in one["status.containerStatuses"] or ():
                     state = container["state"].get("running") or container["state"].get("terminated") or {}
                     if state.get("startedAt") and not one["metadata.deletionTimestamp"]:
+                        self.nodes[name] = answers.line(one["spec.nodeName"] + "")
                         return str(state["startedAt"])
         return ""
 
@@ -197,11 +207,6 @@ class _Trial:
         return str(self._condition(name, "Requeued", "True").get("reason", ""))
 
     def _condition(self, name: str, kind: str, status: str) -> Mapping[str, Any]:
-        (body,) = self.engine.ask({"verb": "GET", "path": WORKLOADS, "fields": WORKLOAD_FIELDS})
+        (body,) = self.engine.ask({"verb": "GET", "path": workloads(LOADS), "fields": WORKLOAD_FIELDS})
         with self.engine.reading("read workloads"):
-            for one in body["items"]:
-                if any(owner.get("name") == name for owner in one["metadata.ownerReferences"] or ()):
-                    for condition in one["status.conditions"] or ():
-                        if (condition["type"], condition["status"]) == (kind, status):
-                            return dict(condition)
-        return {}
+            return condition_of(body["items"], name, kind, status)
