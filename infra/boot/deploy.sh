@@ -14,7 +14,7 @@ export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 MARK_BLOCK=64       # of 512 bytes
 HEAD_MIB=2          # what a drive's content is known by: its first 2 MiB and its last one
 FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of the state `image`
-TRIES=20            # for ports and CDs to appear, a second each
+TRIES=20            # for a CD, and then for ports, to appear, a second each; not confirmed
 
 say() { echo "bringup: $*" >/dev/console; }
 
@@ -76,7 +76,7 @@ hash_of() {     # FILE SIZE [SKIP]: SHA-256 of SIZE bytes of a device, from SKIP
 
 open() {        # PATH or URL to standard output, within SECONDS
     case $1 in
-        /*) cat "$1" ;;
+        /*) timeout "$2" cat "$1" ;;
         *) timeout "$2" wget -q -O - "$1" ;;
     esac
 }
@@ -95,9 +95,10 @@ port_of() {     # name of the port with this MAC
     return 1
 }
 
-mount_medium() {    # the CD with this ID, on /medium
+mount_medium() {    # the CD with this ID, on /medium; its drive in CD
     for block in /sys/block/sr*; do
-        mount -t iso9660 -o ro "/dev/${block##*/}" /medium 2>/dev/null || continue
+        CD=/dev/${block##*/}
+        mount -t iso9660 -o ro "$CD" /medium 2>/dev/null || continue
         [ "$(cat /medium/bringup-id 2>/dev/null)" = "$1" ] && return 0
         umount /medium
     done
@@ -110,6 +111,14 @@ plan_on_medium() {  # path of the plan of the first port that has one
         [ -r "$plan" ] && { echo "$plan"; return; }
     done
     return 1
+}
+
+restart() {     # without the CD: firmware that tries CDs before drives would start it again, without end
+    if [ -n "$MEDIUM" ]; then
+        { umount /medium && timeout 30 eject "$CD"; } || say "the CD stays in: eject it by the BMC if it is started again"
+    fi
+    sync
+    reboot -f
 }
 
 mount -t proc proc /proc
@@ -130,6 +139,7 @@ if [ -n "$MEDIUM" ]; then
         sleep 1
         mdev -s 2>/dev/null
     done
+    tries=0
     until PLAN=$(plan_on_medium); do
         tries=$((tries + 1))
         [ $tries -lt $TRIES ] || stop no-plan "the CD has no plan for a port of this server: $(cat /sys/class/net/*/address | tr '\n' ' ')"
@@ -178,8 +188,7 @@ set -- $FOUND
 MEMBERS=$#
 if [ -z "$FREE" ]; then
     report already-written "image $ROLE $VERSION on$DONE"    # what a consent to write it once more names
-    sync
-    reboot -f
+    restart
 fi
 
 report writing "image $ROLE $VERSION to$FOUND"
@@ -261,4 +270,4 @@ for pair in $FOUND; do
 done
 sync
 report written "$ROOT_SHA256 read back from $SERIALS"
-reboot -f
+restart

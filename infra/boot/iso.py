@@ -22,7 +22,7 @@ from pathlib import Path
 
 from capacity.services.boot.images import CD, PARTS, Image
 from capacity.services.boot.scripts import CONSOLE, PANIC
-from infra.boot.image import CD_CONFIG, EPOCH, ImageBuildError, alone_in, fat, run
+from infra.boot.image import CD_CONFIG, EPOCH, QUERY_LIMIT_S, ImageBuildError, alone_in, ended, fat, run
 from inventory.paths import write_file
 
 TOOLS = {"xorriso": "xorriso", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "zstd": "zstd"}
@@ -132,5 +132,10 @@ def plans(cd: Path) -> dict[str, str]:
     if shutil.which("xorriso") is None:
         raise ImageBuildError("missing: apt-get install xorriso")
     with tempfile.TemporaryDirectory() as scratch:
-        run(["xorriso", "-indev", cd, "-osirrox", "on", "-extract", f"/{PLANS}", f"{scratch}/{PLANS}"])
+        argv: list[str | Path] = ["xorriso", "-indev", cd, "-osirrox", "on"]
+        argv += ["-extract", f"/{PLANS}", f"{scratch}/{PLANS}"]
+        done = ended(argv, QUERY_LIMIT_S)
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise ImageBuildError(f"xorriso cannot read {cd}, exit status {done.returncode}: {said}")
         return {path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(scratch, PLANS).glob("*.env"))}

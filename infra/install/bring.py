@@ -171,6 +171,7 @@ class Bringing:
     ) -> None:
         self.target, self.delivered, self.doors, self.journal = target, delivered, doors, journal
         self.budgets, self.poll_s, self.clock, self.sleep = budgets, poll_s, clock, sleep
+        self._cd_in = bool(doors.media)  # until it was taken out
 
     def now(self) -> Now:
         """The server as it stands. A BMC or a node that does not answer is no error."""
@@ -277,7 +278,7 @@ class Bringing:
             return Seen(on=on, silent=silent, stranger=stranger)
         running = self._version(told)
         bios = tuple(self._bios_differs(pending=False))
-        return Seen(running=running, on=on, silent=silent, bios=bios, seeding_s=told.seeding_s)
+        return Seen(running=running, on=on, silent=silent, bios=bios, seeding_s=told.seeding_s, cd_in=self._cd_in)
 
     def _version(self, told: Told) -> str:
         """Version of the image that a node says it runs; all that it says where the planned one has another role or hash."""
@@ -339,6 +340,8 @@ class Bringing:
                 self._boot("network")
             elif action == "boot-from-disk":
                 self._boot("disk")
+            elif action == "eject":
+                self._eject()
             else:
                 return life
         except DeviceError as error:
@@ -347,15 +350,24 @@ class Bringing:
         return life
 
     def _boot(self, start: str) -> None:
-        """Start from there. From its drives a server is only switched on: the initramfs restarts one that is on by itself."""
-        media, target = self.doors.media, BOOT_FROM[start]
+        """Start from there. From its drives a server is only switched on: the initramfs restarts one that is on by itself.
+        Where a CD wrote it, that one runs from its drives already, and an override would wait for a later start.
+        """
+        bmc, media, target = self.doors.bmc, self.doors.media, BOOT_FROM[start]
         if start == "network":
-            self.doors.bmc.power("ForceOff")
+            bmc.power("ForceOff")
+        if media:
+            self._eject()  # before an insertion too: a BMC may keep a copy of what was at the same address before
         if media and start == "network":
-            self.doors.bmc.insert_media(media)
+            self._cd_in = True
+            bmc.insert_media(media)
             target = "Cd"
-        elif media:
-            self.doors.bmc.eject_media()
-        self.doors.bmc.set_boot(target, "Once")
+        elif media and bmc.state()["power"] != "Off":
+            return
+        bmc.set_boot(target, "Once")
         self.doors.mark()
-        self.doors.bmc.power("On")
+        bmc.power("On")
+
+    def _eject(self) -> None:
+        self.doors.bmc.eject_media()
+        self._cd_in = False

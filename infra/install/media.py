@@ -18,6 +18,8 @@ class MediaBmc(Protocol):
 
     def state(self) -> Mapping[str, object]: ...
 
+    def eject_media(self) -> bool: ...
+
     def insert_media(self, image: str) -> bool: ...
 
     def set_boot(self, target: str, enabled: str = "Once") -> None: ...
@@ -27,11 +29,13 @@ class MediaBmc(Protocol):
 
 def start(name: str, bmc: MediaBmc, image: str) -> None:
     """Insert the image, and switch the server on from it, once. WriteRefused for a server that is not off: what runs on it would be
-    cut. What its drives hold is judged by the initramfs, which writes nothing that is not consented to.
+    cut. What its drives hold is judged by the initramfs, which writes nothing that is not consented to. What is inserted is ejected
+    first: a BMC may keep a copy of what was at the same address before.
     """
     power = bmc.state()["power"]
     if power != "Off":
         raise WriteRefused(name, "start from a CD", "power Off", f"power {power or 'not told'}", OTHER_STOPS["in-use"])
+    bmc.eject_media()
     bmc.insert_media(image)
     bmc.set_boot("Cd")
     bmc.power("On")

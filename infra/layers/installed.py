@@ -52,12 +52,12 @@ def rack_images(
     """Inputs of Installed by rack, and the servers that are in none, with the reason. `folder` has the built images. BootError for
     contradicting MACs, ImageError and OSError for an image that is not whole.
 
-    The boot server is in none: it cannot install itself.
+    The boot server is in none: it cannot install itself. Where servers are written from CDs there is none.
     """
-    found, images = boot.intents(plan, assets), load_images(folder)
+    found, images, media = boot.intents(plan, assets), load_images(folder), plan.site.provisioning.media
     sent = max((sent_bytes(folder, image) for image in images.values()), default=1)
     bmc, serial, uuid, places = management_addresses(plan), serials(assets), uuids(assets), order(plan)
-    at_once, own = racks_at_once(plan, sent), str(boot.boot_server(plan))
+    at_once, own = racks_at_once(plan, sent), "" if media else str(boot.boot_server(plan))
     racks: dict[str, dict[str, Any]] = {}
     nothing = {name: why for name, why in found.nothing.items() if name in serial}
     for host in found.servers():

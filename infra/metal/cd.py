@@ -32,6 +32,7 @@ class Cd:
 def by_cd(bringing: Bringing, name: str, cd: Cd, say: Say) -> str:
     """Start a machine that is off from the CD, and wait until it runs what was written; '' or why it does not."""
     server, segment = bringing.servers[name], bringing.segment
+    # It gives no byte ranges; the BMC here fetches the whole CD, which not every real one does.
     argv: list[str | Path] = [sys.executable, "-m", "http.server", str(PORT), "--bind", cd.address]
     segment.start([*argv, "--directory", cd.file.parent], segment.state / "cd.log")
     reports, began = len(segment.spool().reports.get(server.delivered.hyphened, ())), time.monotonic()

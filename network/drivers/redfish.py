@@ -1242,7 +1242,9 @@ class Bmc:
                     self._operation,
                     "an inserted image" if inserted else "an empty drive",
                     f"Inserted {drive.get('Inserted')}, ConnectedVia {drive.get('ConnectedVia')}",
-                    "check that the BMC reaches the image's server and trusts its certificate",
+                    "check that the BMC reaches the image's server, trusts its certificate, and gets byte ranges from it"
+                    if inserted
+                    else "eject it by hand on the BMC's page, or restart the BMC",
                 )
             time.sleep(POLL_S)
 

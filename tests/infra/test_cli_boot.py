@@ -155,7 +155,7 @@ def test_a_server_is_started_once_from_a_cd_and_its_cd_is_taken_out(
     cd_bmc: CdBmc, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["boot", "media", "site.yaml", "gpu001", URL]) == OK
-    assert cd_bmc.did == [f"insert {URL}", "boot Cd Once", "On", "log out"]
+    assert cd_bmc.did == ["eject", f"insert {URL}", "boot Cd Once", "On", "log out"]
     assert "bringup boot enrol site.yaml gpu001 FILE" in capsys.readouterr().out
     assert cd_bmc.budget_s == INSERT_S
     assert cli.main(["boot", "media", "site.yaml", "gpu001", "--eject"]) == OK

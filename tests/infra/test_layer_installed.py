@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from capacity.build import build
 from capacity.services.boot.waves import order, racks_at_once
 from infra.layers.installed import rack_images
 from inventory.delivered.assets import load_assets
+from inventory.site.whatif import changed
 from tests.capacity.services.boot.cases import IMAGE, image
 from tests.plans import plan_of
 
@@ -31,6 +33,22 @@ def test_each_delivered_server_is_to_run_the_image_of_its_role_on_its_drives(ima
     assert (servers["gpu001"]["image"], servers["gpu001"]["sha256"]) == ("0123456789ab", "0" * 64)
     assert (servers["gpu001"]["mac"], servers["gpu001"]["node"]) == ("52:54:00:78:00:01", "10.78.1.11")
     assert {rack["place"][0] for rack in racks.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "installed"),
+    [
+        ([], ["gpu002"]),
+        (["provisioning.installed_by=pulumi", "provisioning.media=http://10.78.0.9/images"], ["gpu001", "gpu002"]),
+    ],
+    ids=["network", "media"],
+)
+def test_the_boot_server_is_left_out_where_servers_start_from_the_network(
+    images: Path, settings: list[str], installed: list[str]
+) -> None:
+    plan = build(changed("lab-metal", ["provisioning.server=10.78.1.11", *settings]))
+    racks, _ = rack_images(plan, load_assets(plan.site), "lab-metal", images)
+    assert [name for rack in racks.values() for name in rack["servers"]] == installed
 
 
 def test_without_an_image_servers_are_named_with_what_to_build(tmp_path: Path) -> None:

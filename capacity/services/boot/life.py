@@ -68,7 +68,7 @@ MUTE_STOP = "it went off while it was written from its CD: its console says why,
 WORKING = ("started", "writing", "verifying")
 DONE = ("written", "already-written")
 Action = Literal[
-    "inspect", "update-firmware", "set-bios", "boot-from-network", "boot-from-disk", "log-in", "wait", "none"
+    "inspect", "update-firmware", "set-bios", "boot-from-network", "boot-from-disk", "eject", "log-in", "wait", "none"
 ]
 
 
@@ -110,7 +110,7 @@ class Seen:
     server had power, as of before the reports were read. `silent`: why the BMC gave no answer, `garbled`: why its answer is none.
     `barred`: by which stop and why it must not be started from the network. `stranger`: why what answers as its node is not
     trusted. `seeding_s`: how long after its start the node still carries out its seed; None where that has ended. `mute`: it is
-    written from a CD, which reports to nobody.
+    written from a CD, which reports to nobody. `cd_in`: that CD was not taken out yet.
     """
 
     inspected: tuple[str, ...] | None = None
@@ -125,6 +125,7 @@ class Seen:
     stranger: str = ""
     seeding_s: float | None = None
     mute: bool = False
+    cd_in: bool = False
 
 
 def from_dict(said: Mapping[str, Any]) -> Life:
@@ -151,8 +152,10 @@ def reimaged(life: Life, now: float) -> Life:
 
 
 def adopted(life: Life, running: str | None, image: str, now: float) -> Life:
-    """A server that runs the image already, whatever became of its record, is ready; but not while it is being written."""
-    busy = life.step == "image" and life.started
+    """A server that runs the image already, whatever became of its record, is ready; but not while it is being written, nor
+    before its first boot is judged.
+    """
+    busy = life.step == "first-boot" or (life.step == "image" and life.started)
     if running != image or busy or life.step == "ready":
         return life
     return Life(life.server, "ready", now, told=life.told, image=image)
@@ -263,6 +266,8 @@ def _first_boot(life: Life, seen: Seen, image: str) -> tuple[Life, Action]:
         return stopped(life, "bios-refused", "; ".join(seen.bios)), "none"
     if seen.seeding_s is not None:
         return replace(life, text="cloud-init has not ended"), "log-in"
+    if seen.cd_in:
+        return life, "eject"
     return replace(life, step="ready", image=image, text=""), "none"
 
 

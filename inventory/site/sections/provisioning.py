@@ -38,7 +38,8 @@ class Provisioning(Section):
     media: Annotated[str, Field(pattern=FOLDER_URL, max_length=200)] | None = Field(
         default=None,
         description="Folder that BMCs mount the CDs of `bringup image build ROLE --iso` from, for sites without network boot: "
-        "http://HOST:PORT/PATH, to which ROLE.iso is added. With installed_by pulumi only. Default: the network.",
+        "http://HOST:PORT/PATH, to which ROLE.iso is added. HOST gives byte ranges, as nginx does. With installed_by pulumi only. "
+        "Default: the network.",
     )
     link_gbps: Annotated[float, Field(gt=0, le=800)] = Field(
         default=1.0,

@@ -10,8 +10,13 @@ from inventory.paths import repo_root
 STUBS = """
 mount() { [ -d "$5" ] && ln -sfn "$5" medium; }
 umount() { rm medium; }
-timeout() { shift; "$@"; }
+timeout() { echo "$1" >limit; shift; "$@"; }
 wget() { echo "asked $4"; }
+say() { echo "$*"; }
+stop() { echo "stop $1"; exit; }
+eject() { [ -e medium ] || echo "eject ${1##*/}"; }
+sync() { :; }
+reboot() { echo "reboot $1"; exit; }
 """
 """mount -t iso9660 -o ro DEVICE FOLDER; wget -q -O - URL."""
 MACS = {"eth0": "02:5e:00:00:00:01", "eth1": "02:5e:00:00:00:02"}
@@ -31,9 +36,11 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(machine: Path, command: str) -> tuple[int, str]:
+SCRIPT = (repo_root() / "infra/boot/deploy.sh").read_text()
+
+
+def told(machine: Path, command: str, script: str = SCRIPT) -> tuple[int, str]:
     """Exit status and output of a command after the functions of deploy.sh are defined."""
-    script = (repo_root() / "infra/boot/deploy.sh").read_text()
     functions = script[script.index("\nopen() {") : script.index("\nmount -t proc proc /proc\n")]
     for folder in ("/sys/", "/dev/", "/medium"):
         functions = functions.replace(folder, f"{machine}{folder}")
@@ -68,3 +75,32 @@ def test_a_path_is_read_and_an_address_is_asked(machine: Path) -> None:
     assert told(machine, f"open {machine}/dev/sr1/bringup-id 30") == (0, "abc")
     assert told(machine, "open http://10.77.1.1/plan/x.env 30") == (0, "asked http://10.77.1.1/plan/x.env")
     assert told(machine, f"open {machine}/none 30 2>/dev/null") == (1, "")
+
+
+def test_a_cd_that_cannot_be_read_is_not_waited_for_for_ever(machine: Path) -> None:
+    assert told(machine, f"open {machine}/dev/sr1/bringup-id 30") == (0, "abc")
+    assert (machine / "limit").read_text() == "30\n"
+
+
+def test_the_cd_is_ejected_before_the_server_starts_again(machine: Path) -> None:
+    assert told(machine, "MEDIUM=abc; mount_medium abc; restart") == (0, "eject sr1\nreboot -f")
+    refused = "eject() { return 1; }; MEDIUM=abc; mount_medium abc; restart"
+    assert told(machine, refused)[1].splitlines()[1:] == ["reboot -f"]
+    assert "the CD stays in" in told(machine, refused)[1]
+    assert told(machine, "MEDIUM=; restart") == (0, "reboot -f")
+    assert SCRIPT.count("reboot -f") == 1
+
+
+def test_a_cd_that_comes_late_takes_no_time_from_the_ports(machine: Path) -> None:
+    """Both come after 15 looks: together that is more than the 20 that each has."""
+    waits = SCRIPT[SCRIPT.index("\nMEDIUM=$(argument") : SCRIPT.index('\nopen "$PLAN" 30')]
+    tries = next(line for line in SCRIPT.splitlines() if line.startswith("TRIES="))
+    late = """
+        argument() { echo abc; }
+        mdev() { :; }
+        looks=0
+        sleep() { looks=$((looks + 1)); }
+        mount_medium() { [ $looks -ge 15 ]; }
+        plan_on_medium() { [ $looks -ge 30 ] && echo there; }
+    """
+    assert told(machine, f'{late}\n{tries}\n{waits}\necho "$PLAN after $looks"') == (0, "there after 30")

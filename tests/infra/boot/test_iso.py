@@ -128,3 +128,12 @@ def test_a_cd_is_known_by_its_image_and_its_files() -> None:
 def test_a_machine_without_the_programs_is_told_their_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert iso.missing_tools() == ["dosfstools", "mtools", "xorriso", "zstd"]
+
+
+def test_a_cd_that_is_not_read_in_time_ends_the_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "xorriso").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    (tmp_path / "xorriso").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(iso, "QUERY_LIMIT_S", 0.2, raising=False)
+    with pytest.raises(image.ImageBuildError, match=r"xorriso .* did not end within 0\.2 s"):
+        iso.plans(tmp_path / "management.iso")

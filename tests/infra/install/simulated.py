@@ -8,7 +8,7 @@ from capacity.services.boot.life import Report
 from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import Told
 from infra.install.bring import Delivered, Doors
-from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer
+from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer, WriteRefused
 
 TARGET = Target("gpu001", "gpu", "0123456789ab", "0" * 64, ("S1", "S2"))
 DELIVERED = Delivered("SER1", "uuid-1", "02:5e:00:00:00:01", {"BootMode": "Uefi"})
@@ -95,6 +95,8 @@ class Machine:
         self.written = False
         self.ours = False
         self.media, self.inserted = "", ""
+        self.served = self.copied = "a CD"
+        self.keeps_cd = False
         self.acts: list[str] = []
 
     # ---- BMC
@@ -137,12 +139,17 @@ class Machine:
         self.boot_from = target
 
     def insert_media(self, image: str) -> bool:
+        """This BMC copies the CD when it is inserted."""
         self._answer()
-        self.inserted = image
+        if self.inserted == image:
+            return False
+        self.inserted, self.copied = image, self.served
         return True
 
     def eject_media(self) -> bool:
         self._answer()
+        if self.inserted and self.keeps_cd:
+            raise WriteRefused(self.name, "eject virtual media", "an empty drive", "Inserted True", "eject it by hand")
         had, self.inserted = self.inserted, ""
         return bool(had)
 

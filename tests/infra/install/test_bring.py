@@ -381,3 +381,36 @@ def test_a_program_that_ends_while_a_cd_writes_goes_on_without_a_second_start(by
     killed_after(by_cd, seconds)
     assert by_cd.bring().step == "ready"
     assert by_cd.machine.acts.count("on Cd") == 1
+
+
+def test_a_server_that_runs_from_its_drives_keeps_no_override_for_a_later_start(by_cd: Site) -> None:
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.boot_from == "None"
+
+
+def test_a_cd_that_was_made_anew_is_inserted_anew(by_cd: Site) -> None:
+    by_cd.machine.writes = ("foreign-content", "drive S1 holds x")
+    assert by_cd.bring().stopped == "power-off"
+    by_cd.machine.writes, by_cd.machine.served = None, "a CD with the consent"
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.copied == "a CD with the consent"
+
+
+def test_a_server_whose_cd_stays_in_is_not_ready(by_cd: Site) -> None:
+    by_cd.machine.keeps_cd = True
+    for _ in range(2):
+        life = by_cd.bring()
+        assert (life.step, life.stopped) == ("first-boot", "timed-out")
+        assert "eject virtual media: expected an empty drive, saw Inserted True" in life.text
+    by_cd.machine.keeps_cd = False
+    assert by_cd.bring().step == "ready"
+    assert (by_cd.machine.inserted, by_cd.machine.acts.count("on Cd")) == ("", 1)
+
+
+def test_a_server_with_a_cd_that_is_off_at_its_first_boot_starts_from_its_drives(by_cd: Site) -> None:
+    by_cd.machine.key_known = False
+    assert by_cd.bring().stopped == "unknown-host"
+    by_cd.machine.off()
+    by_cd.machine.key_known = True
+    assert by_cd.bring().step == "ready"
+    assert by_cd.machine.acts[-1] == "on Hdd"

@@ -17,6 +17,10 @@ class Bmc:
     def state(self) -> dict[str, str]:
         return {"power": self.is_at}
 
+    def eject_media(self) -> bool:
+        self.did.append(("eject",))
+        return True
+
     def insert_media(self, image: str) -> bool:
         self.did.append(("insert", image))
         return True
@@ -32,7 +36,7 @@ class Bmc:
 def test_a_server_that_is_off_is_started_once_from_the_cd() -> None:
     bmc = Bmc("Off")
     media.start("mgmt01", bmc, URL)
-    assert bmc.did == [("insert", URL), ("boot", "Cd", "Once"), ("power", "On")]
+    assert bmc.did == [("eject",), ("insert", URL), ("boot", "Cd", "Once"), ("power", "On")]
 
 
 @pytest.mark.parametrize("power", ["On", "PoweringOff", ""])

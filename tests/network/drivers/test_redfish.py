@@ -865,8 +865,17 @@ def test_virtual_media_is_inserted_once_and_ejected(with_drive):
 
 def test_media_that_does_not_arrive_is_named(with_drive):
     with_drive.drop_patches = True
-    with pytest.raises(WriteRefused, match="insert virtual media: expected an inserted image, saw Inserted False"):
+    with pytest.raises(
+        WriteRefused, match="insert virtual media: expected an inserted image, saw Inserted False.*byte ranges"
+    ):
         bmc(with_drive, budget_s=2).insert_media(IMAGE)
+
+
+def test_media_that_stays_in_is_named(with_drive):
+    bmc(with_drive).insert_media(IMAGE)
+    with_drive.drop_patches = True
+    with pytest.raises(WriteRefused, match="eject virtual media: expected an empty drive, saw Inserted True.*by hand"):
+        bmc(with_drive, budget_s=2).eject_media()
 
 
 def test_a_server_without_virtual_drive_is_refused(service):
