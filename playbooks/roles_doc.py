@@ -22,6 +22,8 @@ Written by `python playbooks/roles_doc.py --write` from `playbooks/roles/*/meta/
 
     ansible-playbook playbooks/boot.yml -i inventory/sites/<site>/site.yaml        boot server: [network-boot.md](network-boot.md)
 
+    ansible-playbook playbooks/gpu_sharing.yml -i inventory/sites/<site>/site.yaml     shared GPUs: [kubernetes.md](kubernetes.md)
+
 The inventory is the plan: hosts, groups (gpu, controller, storage, management; compute; rack_<name> under racks) and the variables
 that start with `bringup_` are computed from the site file. Everything else has a default here and can be set with `-e` or in
 `playbooks/group_vars`. A second run changes nothing; `--check --diff` shows drift. Each run leaves a summary in
@@ -38,7 +40,7 @@ task. The same tasks run ([decision 0168](decisions/0168-mitogen-as-an-option.md
 def plays() -> dict[str, list[str]]:
     """Role -> host patterns of the plays that apply it, dependencies included."""
     found: dict[str, list[str]] = {}
-    books = (ROOT / "playbooks" / name for name in ("boot.yml", "site.yml"))
+    books = (ROOT / "playbooks" / name for name in ("boot.yml", "gpu_sharing.yml", "site.yml"))
     for play in (play for book in books for play in yaml.safe_load(book.read_text())):
         for role in play["roles"]:
             for name in with_dependencies(role):

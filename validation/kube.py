@@ -6,7 +6,7 @@ Each function gives the value of a record and what is wrong: the checks use them
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -14,9 +14,8 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.compare import seen_as
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
 from capacity.services.platform.topology import HOSTNAME, node_labels
-from capacity.services.slurm import design as nodes_of
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
 from validation.facts.kueue import COUNT, count
@@ -28,6 +27,7 @@ SHOWN = 6
 NOTICED_S = 65.0
 """Seconds until a silent kubelet is missed: the node controller's grace of 50 s, its period of 5 s (kube-controller-manager 1.36,
 --node-monitor-grace-period, --node-monitor-period) and 10 s between two reports of a kubelet (nodeStatusUpdateFrequency)."""
+VENDOR = GPU_RESOURCE.partition("/")[0]
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
@@ -88,27 +88,44 @@ def kubelet_stopped(said: Mapping[str, Any]) -> Judged:
 
 
 @functools.lru_cache(maxsize=2)
-def _planned(plan: Plan) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, int]]:
-    """Labels and GPUs of all GPU nodes, computed once for a plan: each node is a subject of its own."""
-    return node_labels(plan), {one.name: one.gpus for one in nodes_of(plan, plan.catalog).nodes}
+def _planned(plan: Plan) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, Offer]]:
+    """Labels and offer of all GPU nodes, computed once for a plan: each node is a subject of its own."""
+    return node_labels(plan), offers(plan)
 
 
-def planned_gpus(plan: Plan) -> Mapping[str, int]:
-    """The GPUs of each GPU node."""
+def planned_offers(plan: Plan) -> Mapping[str, Offer]:
+    """What each GPU node offers."""
     return _planned(plan)[1]
 
 
+def planned_gpus(plan: Plan) -> Mapping[str, int]:
+    """The GPUs of each GPU node that shares none of them."""
+    return {name: one.count for name, one in planned_offers(plan).items() if not one.profile}
+
+
+def unlike_offer(allocatable: Mapping[str, Any], planned: Offer) -> list[str]:
+    """In what the resources of a node differ from its planned offer: of other resources of the maker there is to be none."""
+    found = {key: whole(value) for key, value in allocatable.items() if key.startswith(f"{VENDOR}/")}
+    offered = found.pop(planned.resource, 0)
+    what = "GPUs" if planned.resource == GPU_RESOURCE else planned.resource
+    return [
+        *([f"{offered} {what} are on offer, planned {planned.count}"] if offered != planned.count else []),
+        *(f"{count} {key} are on offer, planned none" for key, count in sorted(found.items()) if count),
+    ]
+
+
 def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
-    """One GPU node: ready, open for pods, in its place, with all its GPUs on offer."""
+    """One GPU node: ready, open for pods, in its place, with all its GPUs on offer, whole or shared as planned."""
     found = said["nodes"].get(name)
-    places, all_gpus = _planned(plan)
-    gpus = all_gpus[name]
+    places, planned = _planned(plan)
+    offer = planned[name]
     if not isinstance(found, Mapping):
         return {"ready": False, "gpus": 0}, [f"the API server knows no node {name}: its kubelet has not registered it"]
     labels, wanted = found["metadata.labels"] or {}, {**places[name], HOSTNAME: name}
+    shared = labels.get(SHARING, "")
     conditions = {one["type"]: one["status"] for one in found["status.conditions"] or ()}
     ready = conditions.get("Ready") == "True"
-    offered = whole((found["status.allocatable"] or {}).get(GPU_RESOURCE, "0"))
+    allocatable = found["status.allocatable"] or {}
     taints = [str(one["key"]) for one in found["spec.taints"] or () if str(one["key"]).startswith(UNREACHABLE)]
     problems = [
         *([] if ready else [f"Ready is {conditions.get('Ready', 'not said')}"]),
@@ -119,14 +136,25 @@ def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
             for key, value in wanted.items()
             if labels.get(key) != value
         ),
-        *([f"{offered} GPUs are on offer, planned {gpus}"] if offered != gpus else []),
+        *(
+            [f"its GPUs are {_way(shared)}, planned {_way(offer.profile)}: playbooks/gpu_sharing.yml changes it"]
+            if shared != offer.profile
+            else []
+        ),
+        *unlike_offer(allocatable, offer),
     ]
-    return {"ready": ready, "gpus": offered}, problems
+    return {"ready": ready, "gpus": whole(allocatable.get(offer.resource, "0"))}, problems
+
+
+def _way(profile: str) -> str:
+    return f"shared as {profile}" if profile else "whole"
 
 
 def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     """Pods of one GPU node that asked for GPUs at the same time: each has as many as it asked for, and no GPU is with two."""
-    gpus, pods = _planned(plan)[1][name], {trial: one for trial, one in said.items() if one["asked"]}
+    if (offer := planned_offers(plan)[name]).profile:
+        return _shared(said, offer)
+    gpus, pods = offer.count, {trial: one for trial, one in said.items() if one["asked"]}
     problems = [f"{trial}: {one['why']}" for trial, one in pods.items() if one["why"]]
     asked = sum(one["asked"] for one in pods.values())
     if asked != gpus:
@@ -135,21 +163,48 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         problems.append("one pod asked for all GPUs: only two can show that none has those of the other")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
-    for trial, one in pods.items():
-        for what, found in (("UUIDs", one["uuids"]), ("device files", one["seen"]), ("GPUs to open", one["opened"])):
-            if len(set(found)) != one["asked"]:
-                problems.append(f"{trial}: asked for {one['asked']} GPUs and has {len(set(found))} {what}")
-        if one["seen"] != one["opened"]:
-            problems.append(f"{trial}: it sees {_minors(one['seen'])} and may open {_minors(one['opened'])}")
+    problems += _not_as_asked(pods)
     uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
     minors = [minor for one in pods.values() for minor in one["opened"]]
     if len(set(uuids)) != len(uuids) or len(set(minors)) != len(minors):
         problems.append("two pods have the same GPU")
-    if max(one["began"] for one in pods.values()) >= min(one["ended"] for one in pods.values()):
-        problems.append(
-            "the pods did not run at the same time, so that they could have had the same GPUs: run it again"
-        )
+    problems += _not_together(pods)
     return {"gpus": len(set(uuids)), "pods": len(pods)}, problems
+
+
+def _shared(said: Mapping[str, Any], offer: Offer) -> Judged:
+    """Pods of a node that shares its GPUs, each of which asked for one part: each reaches the GPU of its part alone.
+
+    Time slices may be of one GPU; two instances of MIG are never the same.
+    """
+    pods = {trial: one for trial, one in said.items() if one["asked"]}
+    problems = [f"{trial}: {one['why']}" for trial, one in pods.items() if one["why"]]
+    if [one["asked"] for one in pods.values()] != [1, 1]:
+        problems.append(f"two pods had to ask for one {offer.resource} each")
+    if problems:
+        return {"gpus": 0, "pods": len(pods)}, problems
+    problems += _not_as_asked(pods)
+    uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
+    kind = "MIG-" if offer.mig else "GPU-"
+    problems += [f"{uuid} is not of {offer.profile}" for uuid in uuids if not uuid.startswith(kind)]
+    if offer.mig and len(set(uuids)) != len(uuids):
+        problems.append("two pods have the same instance of MIG")
+    problems += _not_together(pods)
+    return {"gpus": len(set(uuids)), "pods": len(pods)}, problems
+
+
+def _not_as_asked(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for trial, one in pods.items():
+        for what, found in (("UUIDs", one["uuids"]), ("device files", one["seen"]), ("GPUs to open", one["opened"])):
+            if len(set(found)) != one["asked"]:
+                yield f"{trial}: asked for {one['asked']} GPUs and has {len(set(found))} {what}"
+        if one["seen"] != one["opened"]:
+            yield f"{trial}: it sees {_minors(one['seen'])} and may open {_minors(one['opened'])}"
+
+
+def _not_together(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    if max(one["began"] for one in pods.values()) >= min(one["ended"] for one in pods.values()):
+        yield "the pods did not run at the same time, so that they could have had the same GPUs: run it again"
 
 
 def none_granted(said: Mapping[str, Any]) -> Judged:

@@ -9,7 +9,8 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.services.platform.queues import ROOT
-from capacity.services.platform.tenancy import GPU_RESOURCE, gpus_allowed
+from capacity.services.platform.sharing import GPU_RESOURCE, profiles
+from capacity.services.platform.tenancy import allowed_of
 from capacity.services.platform.topology import GPU, node_labels
 from capacity.services.slurm import design as accounts_of
 from validation import kube
@@ -22,7 +23,6 @@ PREEMPTION = ("PriorityClass", "ClusterQueue", "Cohort")
 PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
 """Kinds of objects by which Kueue places a workload whole: a flavour with a topology assigns all pods before one starts
 (https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/)."""
-VENDOR = GPU_RESOURCE.partition("/")[0]
 RUNTIME = "containerd://"
 NO_NODE_HAS_THEM = "doesn't allow to fit any of 1 pod(s)"
 """What Kueue 0.15.0 says of one pod that fits on no node (pkg/cache/scheduler/tas_flavor_snapshot.go, notFitMessage)."""
@@ -72,7 +72,7 @@ def consistent(plan: Plan) -> Judged:
     queues = {one.name: one.body["spec"] for one in objects if one.kind == "ClusterQueue"}
     cohorts = {one.name: one.body["spec"].get("parentName", "") for one in objects if one.kind == "Cohort"}
     local = {one.namespace: one.body["spec"]["clusterQueue"] for one in objects if one.kind == "LocalQueue"}
-    allowed = gpus_allowed(wanted.accounts, design(plan).gpus)
+    allowed = allowed_of(wanted.accounts, design(plan).gpus, profiles(plan))
     limited = [one.name for one in wanted.accounts if one.max_gpus is not None]
     lowest = plan.site.tiers[-1:]
     problems = [
@@ -84,9 +84,10 @@ def consistent(plan: Plan) -> Judged:
             if classes.get(name, {}).get("preemptionPolicy") != "Never"
         ),
         *(
-            f"{one.name} has no quota of {allowed[one.name]} GPUs"
+            f"{one.name} has no quota of {count} {'GPUs' if resource == GPU_RESOURCE else resource}"
             for one in wanted.accounts
-            if _count(quotas.get(one.name, {}).get(f"requests.{GPU_RESOURCE}")) != allowed[one.name]
+            for resource, count in allowed[one.name].items()
+            if _count(quotas.get(one.name, {}).get(f"requests.{resource}")) != count
         ),
         *(f"{one.name} has no queue of its own" for one in wanted.accounts if local.get(one.name) != one.name),
         *(
@@ -117,7 +118,9 @@ def allocation(plan: Plan) -> Judged:
     """GPUs in the quota of all, and labels that tell each GPU node's place in every level of the topology."""
     labels, objects = node_labels(plan), design(plan)
     gpu = plan.devices[plan.devices["role"] == "gpu"]
-    planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in gpu["model"])
+    shared = {name for one in profiles(plan) for name in one.nodes}
+    alone = gpu.loc[~gpu["name"].isin(shared), "model"]
+    planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in alone)
     (root,) = [one for one in objects.objects if (one.kind, one.name) == ("Cohort", ROOT)]
     quota = {
         one["name"]: one["nominalQuota"]
@@ -134,6 +137,11 @@ def allocation(plan: Plan) -> Judged:
     levels = objects.levels[:-1]
     problems = [
         *([f"{granted} GPUs to grant, {planned} planned"] if granted != planned else []),
+        *(
+            f"{quota.get(one.resource, '0')} {one.resource} to grant, {one.count} planned"
+            for one in profiles(plan)
+            if _count(quota.get(one.resource)) != one.count
+        ),
         *([] if set(labels) == set(unit_of) else ["a GPU node has no labels, or another node has"]),
         *(
             f"{name} has no label {level}"
@@ -157,17 +165,13 @@ def preemption(said: Mapping[str, Any], plan: Plan) -> Judged:
 
 
 def placed_whole(said: Mapping[str, Any], plan: Plan) -> Judged:
-    """Queues that place all pods of a job at once, and nodes that offer whole GPUs alone, all that they have."""
+    """Queues that place all pods of a job at once, and nodes that offer all their GPUs: whole, unless the site file shares them."""
     value, problems = kube.objects(said, plan, PLACEMENT)
-    gpus = kube.planned_gpus(plan)
-    for name, count in gpus.items():
+    planned = kube.planned_offers(plan)
+    for name, offer in planned.items():
         offered = (said["nodes"].get(name) or {}).get("status.allocatable") or {}
-        other = sorted(key for key in offered if key.startswith(f"{VENDOR}/") and key != GPU_RESOURCE)
-        if other:
-            problems.append(f"{name} offers {', '.join(other)}: GPUs that are shared or divided")
-        if (seen := kube.whole(offered.get(GPU_RESOURCE, "0"))) != count:
-            problems.append(f"{name} offers {seen} GPUs, planned {count}")
-    return {**value, "nodes": len(gpus)}, problems
+        problems += [f"{name}: {why}" for why in kube.unlike_offer(offered, offer)]
+    return {**value, "nodes": len(planned)}, problems
 
 
 def allotted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:

@@ -17,10 +17,13 @@ from typing import Any
 
 import yaml
 
+from capacity.services.platform.sharing import CONFIG, SHARING, plugin_of
 from inventory.paths import repo_root
 
 GPU_LABEL = "bringup.local/gpu"
 """The platform layer gives it to each GPU node of the plan (capacity/services/platform/topology.py)."""
+CONFIGURED = "bringup.local/configuration"
+"""Annotation of a pod: its configuration."""
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 CONFIGURATION = "controller_manager_config.yaml"
 LEFT_OUT = frozenset({"APIService"})
@@ -83,9 +86,17 @@ ORDER = ("CustomResourceDefinition", "Namespace", "", "Deployment", "DaemonSet")
 """Kinds first and last; '' stands for all others. Webhooks come before their controller, which gives them its certificate."""
 
 
-def installed(registry: str | None = None, folder: Path | None = None) -> dict[str, list[Object]]:
-    """{name: objects} of all three, those first that others need. ManifestError."""
-    return {source.name: adapted(source, pinned(source, folder), registry) for source in SOURCES}
+def installed(
+    registry: str | None = None, folder: Path | None = None, shared: Mapping[str, str] | None = None
+) -> dict[str, list[Object]]:
+    """{name: objects} of all three, those first that others need. ManifestError.
+
+    shared: the device plugin's configuration by profile, for nodes whose GPUs are shared. Each profile has a DaemonSet of its own.
+    """
+    found = {source.name: adapted(source, pinned(source, folder), registry) for source in SOURCES}
+    (plugin,) = found[DEVICE_PLUGIN.name]
+    found[DEVICE_PLUGIN.name] += [_of_profile(plugin, name, text) for name, text in (shared or {}).items()]
+    return found
 
 
 def pinned(source: Source, folder: Path | None = None) -> list[Object]:
@@ -130,7 +141,7 @@ def adapted(source: Source, documents: Sequence[Object], registry: str | None = 
                 container |= {"image": image(source, registry), "imagePullPolicy": "IfNotPresent"}
             (_place_plugin if one["kind"] == "DaemonSet" else _place_controller)(template["spec"])
             if written:
-                mark = {"bringup.local/configuration": hashlib.sha256(written.encode()).hexdigest()[:16]}
+                mark = {CONFIGURED: _digest(written)}
                 template["metadata"]["annotations"] = template["metadata"].get("annotations", {}) | mark
     return sorted(found, key=lambda one: ORDER.index(one["kind"] if one["kind"] in ORDER else ""))
 
@@ -159,14 +170,42 @@ def _place_controller(pod: Object) -> None:
 
 
 def _place_plugin(pod: Object) -> None:
-    term = {"matchExpressions": [{"key": GPU_LABEL, "operator": "Exists"}]}
-    required = {"nodeSelectorTerms": [term]}
-    pod["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    _require(pod, {"key": SHARING, "operator": "DoesNotExist"})
     pod["volumes"].append({"name": "driver-root", "hostPath": {"path": "/", "type": "Directory"}})
     for container in pod["containers"]:
         container["volumeMounts"].append({"name": "driver-root", "mountPath": DRIVER_ROOT, "readOnly": True})
         # Its choice by itself looks for the library that NVIDIA's container toolkit would put into the container.
         container["env"].append({"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"})
+
+
+def _require(pod: Object, *expressions: Object) -> None:
+    """Place a pod on GPU nodes of the plan of which all of these hold."""
+    term = {"matchExpressions": [{"key": GPU_LABEL, "operator": "Exists"}, *expressions]}
+    pod["affinity"] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+
+
+def _of_profile(plugin: Object, name: str, text: str) -> Object:
+    """The device plugin on nodes of one profile, with its configuration; another configuration starts it anew."""
+    made = copy.deepcopy(plugin)
+    called = plugin_of(name)
+    made["metadata"]["name"] = called
+    made["spec"]["selector"]["matchLabels"] = {"name": called}
+    template = made["spec"]["template"]
+    template["metadata"]["labels"] = {"name": called}
+    template["metadata"]["annotations"] = {CONFIGURED: _digest(text)}
+    pod = template["spec"]
+    _require(pod, {"key": SHARING, "operator": "In", "values": [name]})
+    pod["volumes"].append({"name": "config", "configMap": {"name": CONFIG}})
+    for container in pod["containers"]:
+        container["volumeMounts"].append({"name": "config", "mountPath": "/config", "readOnly": True})
+        container["env"].append({"name": "CONFIG_FILE", "value": f"/config/{name}.yaml"})
+    return made
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=len(SOURCES))

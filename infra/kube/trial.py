@@ -20,7 +20,7 @@ import httpx
 
 from capacity.model import Plan
 from capacity.services.platform import design
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME, node_labels
 from capacity.services.slurm import design as nodes_of
 from infra.kube.access import ClusterError, connect

@@ -15,6 +15,7 @@ import pulumi_kubernetes as k8s
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.services.platform.objects import MANAGED_BY, OWNER
+from capacity.services.platform.sharing import configuration, profiles
 from infra.kube.manifests import installed
 
 FORCE = {"pulumi.com/patchForce": "true"}
@@ -30,10 +31,16 @@ class Platform(pulumi.ComponentResource):
         self.declared: dict[str, pulumi.Resource] = {}
         self._needs: dict[str, list[str]] = {}
         """{kind: keys of what its objects need}: its definition, and the controller whose webhook judges it."""
-        for manifests in installed(plan.site.scheduler.registry).values():
-            self._declare_release(manifests)
-        for one in design(plan).objects:
+        objects, shared = design(plan).objects, profiles(plan)
+        for one in configuration(shared):  # before the device plugin, which reads it when it starts
             self._declare(one.key, one.manifest, [])
+            self._needs["DaemonSet"] = [one.key]
+        texts = {one.name: one.text for one in shared}
+        for manifests in installed(plan.site.scheduler.registry, shared=texts).values():
+            self._declare_release(manifests)
+        for one in objects:
+            if one.key not in self.declared:
+                self._declare(one.key, one.manifest, [])
         self.register_outputs({})
 
     def _declare_release(self, manifests: Sequence[Mapping[str, Any]]) -> None:
@@ -42,7 +49,8 @@ class Platform(pulumi.ComponentResource):
         for number, manifest in enumerate(manifests):
             if manifest["kind"] == "CustomResourceDefinition":
                 served.append(manifest["spec"]["names"]["kind"])
-            self._declare(keys[number], manifest, keys[:number] if manifest["kind"] in WORKLOADS else [])
+            others = [key for key, one in zip(keys, manifests, strict=True) if one["kind"] not in WORKLOADS]
+            self._declare(keys[number], manifest, others if manifest["kind"] in WORKLOADS else [])
         self._needs |= dict.fromkeys(served, keys)
 
     def _declare(self, key: str, manifest: Mapping[str, Any], needs: Sequence[str]) -> None:

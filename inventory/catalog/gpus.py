@@ -1,7 +1,7 @@
 """GPUs."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -52,6 +52,9 @@ class Gpu(Entry):
     pcie_gen: int = Field(default=0, description="PCIe generation; 0 where not known (not judged).")
     pcie_width: int = Field(default=0, description="PCIe lanes; 0 where not known (not judged).")
     nvlinks: int = Field(default=0, description="NVLink links that must be up.")
+    mig: Mapping[str, Annotated[int, Field(ge=1, le=8)]] = Field(
+        default={}, description="MIG profiles, and how many instances of each fit on one GPU; empty where not known."
+    )
     interruptions: Interruptions = Field(default=UNKNOWN, description="How often jobs on such GPUs are interrupted.")
     sources: Mapping[str, str] = Field(
         description="Key (or prefix of keys) -> where its numbers come from.", min_length=1

@@ -21,6 +21,7 @@ from inventory.site.sections.purchase import Purchase
 from inventory.site.sections.racks import Rack, Room
 from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Schedule
 from inventory.site.sections.servers import Gpu, Server, ServiceNode
+from inventory.site.sections.sharing import GpuSharing
 from inventory.site.sections.software import Os, Scheduler
 from inventory.site.sections.storage import Storage
 from inventory.site.sections.timeouts import Timeouts
@@ -77,6 +78,9 @@ class SiteModel(Section):
     )
     versions: dict[Slug, Version] = Field(min_length=1, description="Pinned versions by component, in quotes (ERR-24).")
     scheduler: Scheduler = Field(description="Workload manager.")
+    gpu_sharing: tuple[GpuSharing, ...] = Field(
+        default=(), exclude_if=absent, description="GPU servers whose GPUs several pods share, on Kubernetes."
+    )
     tiers: tuple[Tier, ...] = Field(min_length=1, max_length=3, description="Priority classes, highest first.")
     leadtimes: dict[Slug, LeadTime] = Field(
         min_length=1, description="Lead times by item: " + ", ".join(LEADTIME_ITEMS) + "."

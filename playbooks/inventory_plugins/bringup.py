@@ -23,6 +23,7 @@ from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.services.boot import boot_server
 from capacity.services.cluster import ClusterError, cluster
+from capacity.services.platform.sharing import offers
 from capacity.sizes import load_site
 from capacity.storage.load import shared
 from inventory.catalog import Catalog, CatalogError
@@ -274,6 +275,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
         }
     )
     infiniband, roce = adapter_hosts_of(plan), roce_host.wanted(plan)
+    shared = {name: asdict(one) for name, one in offers(plan).items()} if site.scheduler.kind == "kubernetes" else {}
     for row in servers:
         name = row["name"]
         hosts.hosts[name] = {
@@ -296,6 +298,8 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             groups += ["compute", *(["nvidia"] if hosts.common["bringup_nvidia"] else [])]
         if "bringup_kubernetes" in hosts.common and row["role"] in ("controller", *slurm.COMPUTE_ROLES):
             groups.append("kubernetes")
+        if name in shared:
+            hosts.hosts[name]["bringup_gpu_sharing"] = shared[name]
         groups += ["infiniband"] if name in infiniband else []
         if name in roce:
             groups.append("roce")

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Ansible module: asks and tells a Kubernetes API server through kubectl: ready, objects as given, nodes Ready and labelled."""
+"""Ansible module: asks and tells a Kubernetes API server through kubectl: ready, objects as given, nodes Ready and labelled, and
+how the GPUs of a node are shared.
+"""
 
 import json
 import subprocess
@@ -10,16 +12,24 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_kubernetes
-short_description: Waits for an API server and for nodes, and applies objects
+short_description: Waits for an API server and for nodes, applies objects, changes how the GPUs of a node are shared
 description:
   - First waits until the API server says that it is ready, then applies the objects that differ, then waits for the nodes and gives
     them their labels. All of it shares one time budget.
+  - C(vacate) and C(share) are the two ends of a change of how a node's GPUs are shared. In between nothing uses them. C(vacate)
+    does nothing where the node's label says that they are as wanted.
 options:
   kubectl: {description: The program., type: path, required: true}
   kubeconfig: {description: How to reach the API server., type: path, required: true}
   objects: {description: Manifests to apply on the server's side., type: list, elements: dict, default: []}
   nodes: {description: Names of nodes that must be Ready., type: list, elements: str, default: []}
   labels: {description: Labels that each of these nodes gets., type: dict, default: {}}
+  vacate:
+    description: Cordons a node, sees that no pod on it has a GPU, and ends its device plugin. C(evict) drains the node for that.
+    type: dict
+  share:
+    description: Labels the node, waits until it offers C(count) of C(resource), and uncordons it unless somebody else cordoned it.
+    type: dict
   budget_s: {description: Seconds to wait in all., type: int, default: 120}
 """
 RETURN = r"""
@@ -29,6 +39,15 @@ actions: {description: What was done (in check mode, what would be)., type: list
 COMMAND_S = 60
 POLL_S = 0.5
 MANAGER = "bringup-roles"
+SHARING, CHANGING = "bringup.local/gpu-sharing", "changing"
+"""Label that the device plugins of the platform layer select nodes by (capacity/services/platform/sharing.py): none, or the way of
+sharing. No device plugin runs on a node with the second."""
+CLOSED = "bringup.local/closed-for-gpu-sharing"
+"""Annotation of a node that this module has cordoned."""
+VENDOR = "nvidia.com/"
+PLUGIN_SPACE, PLUGIN_LABEL, PLUGIN = "kube-system", "name", "nvidia-device-plugin"
+OVER = ("Succeeded", "Failed")
+SHOWN = 5
 DIFFERS = 1
 """kubectl diff: 'Exit status: 0 No differences were found. 1 Differences were found. >1 kubectl or diff failed with an error.'"""
 
@@ -43,15 +62,17 @@ class Kubectl:
     def __init__(self, program: str, kubeconfig: str) -> None:
         self.start = [program, f"--kubeconfig={kubeconfig}", f"--request-timeout={COMMAND_S // 2}s"]
 
-    def run(self, *words: str, given: str = "", good: tuple[int, ...] = (0,)) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, *words: str, given: str = "", good: tuple[int, ...] = (0,), within_s: float = COMMAND_S
+    ) -> "subprocess.CompletedProcess[str]":
         try:
             done = subprocess.run(
-                [*self.start, *words], input=given, capture_output=True, text=True, timeout=COMMAND_S, check=False
+                [*self.start, *words], input=given, capture_output=True, text=True, timeout=within_s, check=False
             )
         except FileNotFoundError:
             raise KubernetesError(f"{self.start[0]} is not there: the role kubernetes installs it") from None
         except subprocess.TimeoutExpired:
-            raise KubernetesError(f"kubectl {words[0]}: no answer within {COMMAND_S} s") from None
+            raise KubernetesError(f"kubectl {words[0]}: no answer within {within_s:.0f} s") from None
         if done.returncode not in good:
             raise KubernetesError(f"kubectl {words[0]}: {(done.stderr or done.stdout).strip()[-500:]}")
         return done
@@ -74,6 +95,15 @@ class Kubectl:
         listed = json.loads(self.run("get", "nodes", "-o", "json").stdout)
         return {one["metadata"]["name"]: one for one in listed["items"]}
 
+    def node(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("get", "node", name, "-o", "json").stdout)
+        return found
+
+    def pods(self, node: str) -> list[dict[str, Any]]:
+        """Pods on a node that are not over."""
+        told = self.run("get", "pods", "-A", f"--field-selector=spec.nodeName={node}", "-o", "json")
+        return [one for one in json.loads(told.stdout)["items"] if one.get("status", {}).get("phase") not in OVER]
+
 
 def not_ready(wanted: list[str], seen: dict[str, dict[str, Any]]) -> list[str]:
     """Those of `wanted` that are not Ready, each with what is known of it."""
@@ -94,6 +124,105 @@ def not_ready(wanted: list[str], seen: dict[str, dict[str, Any]]) -> list[str]:
 def missing_labels(wanted: dict[str, str], node: dict[str, Any]) -> dict[str, str]:
     have = node["metadata"].get("labels", {})
     return {key: value for key, value in wanted.items() if have.get(key) != value}
+
+
+def way(node: dict[str, Any]) -> str:
+    """How the GPUs of a node are shared; '' for whole ones."""
+    return str(node["metadata"].get("labels", {}).get(SHARING, ""))
+
+
+def with_gpus(pods: list[dict[str, Any]]) -> list[str]:
+    """Those that were given GPUs or parts of them."""
+    return [
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in pods
+        if any(
+            resource.startswith(VENDOR)
+            for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+            for resource in container.get("resources", {}).get("limits", {})
+        )
+    ]
+
+
+def vacate(server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool) -> list[str]:
+    """No pod with a GPU and no device plugin on the node; what was done, nothing where its GPUs are as wanted."""
+    name = wanted["node"]
+    node = server.node(name)
+    if way(node) == wanted["profile"]:
+        return []
+    plugin = wanted["plugin"]
+    if server.run("get", "daemonset", plugin, "-n", PLUGIN_SPACE, good=(0, 1)).returncode:
+        raise KubernetesError(f"{PLUGIN_SPACE} has no DaemonSet {plugin}: `pulumi up` declares it, run it first")
+    done = [f"share GPUs of {name} as {wanted['profile'] or 'whole'}"]
+    if check:
+        return done
+    ours = not node["spec"].get("unschedulable") or CLOSED in node["metadata"].get("annotations", {})
+    if ours:
+        server.run("annotate", "--overwrite", "node", name, f"{CLOSED}=true")
+        server.run("cordon", name)
+    if with_gpus(server.pods(name)) and wanted["evict"]:
+        left_s = max(1, int(end - time.monotonic()))
+        words = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={left_s}s")
+        server.run("drain", name, *words, within_s=left_s + COMMAND_S)
+    if holders := with_gpus(server.pods(name)):
+        if ours:
+            reopen(server, name)
+        more = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
+        raise KubernetesError(
+            f"{name}: pods have GPUs: {', '.join(holders[:SHOWN])}{more}. Wait until they are over, or evict them: -e drain=true"
+        )
+    server.run("label", "--overwrite", "node", name, f"{SHARING}={CHANGING}")
+    while left := [one for one in server.pods(name) if is_plugin(one)]:
+        if time.monotonic() > end:
+            raise KubernetesError(f"{name}: {left[0]['metadata']['name']} does not end; the node stays cordoned")
+        time.sleep(POLL_S)
+    return done
+
+
+def is_plugin(pod: dict[str, Any]) -> bool:
+    metadata = pod["metadata"]
+    label = str(metadata.get("labels", {}).get(PLUGIN_LABEL, ""))
+    return metadata["namespace"] == PLUGIN_SPACE and label.startswith(PLUGIN)
+
+
+def share(server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool) -> list[str]:
+    """The label of the way of sharing, and the node open for pods once it offers what is wanted; what was done."""
+    name, profile = wanted["node"], wanted["profile"]
+    node = server.node(name)
+    done = []
+    if way(node) != profile:
+        if check:
+            return []  # foretold by vacate
+        server.run("label", "--overwrite", "node", name, f"{SHARING}={profile}" if profile else f"{SHARING}-")
+        done.append(f"label {name}")
+        node = server.node(name)
+    while (offered := on_offer(node)) != {wanted["resource"]: wanted["count"]}:
+        if time.monotonic() > end:
+            seen = ", ".join(f"{count} {resource}" for resource, count in offered.items()) or "no GPU"
+            raise KubernetesError(
+                f"{name} offers {seen}, planned {wanted['count']} {wanted['resource']}; it stays as it is, cordoned where this run "
+                f"has cordoned it. See kubectl -n {PLUGIN_SPACE} get pods -o wide"
+            )
+        time.sleep(POLL_S)
+        node = server.node(name)
+    if CLOSED in node["metadata"].get("annotations", {}):
+        done.append(f"uncordon {name}")
+        if not check:
+            reopen(server, name)
+    return done
+
+
+def on_offer(node: dict[str, Any]) -> dict[str, int]:
+    """GPUs and parts of them that a node has for pods, by resource."""
+    found = {key: str(count) for key, count in node.get("status", {}).get("allocatable", {}).items()}
+    counts = {key: int(text) if text.isdigit() else -1 for key, text in found.items() if key.startswith(VENDOR)}
+    return {key: count for key, count in counts.items() if count}
+
+
+def reopen(server: Kubectl, name: str) -> None:
+    """Pods may come again."""
+    server.run("uncordon", name)
+    server.run("annotate", "node", name, f"{CLOSED}-")
 
 
 def settle(parameters: dict[str, Any], *, check: bool) -> list[str]:
@@ -127,6 +256,9 @@ def settle(parameters: dict[str, Any], *, check: bool) -> list[str]:
             done.append(f"label {name}")
             if not check:
                 server.run("label", "--overwrite", "node", name, *(f"{key}={value}" for key, value in lacking.items()))
+    for given, act in (("vacate", vacate), ("share", share)):
+        if parameters.get(given):
+            done += act(server, parameters[given], end, check=check)
     return done
 
 
@@ -138,6 +270,8 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "default": []},
             "nodes": {"type": "list", "elements": "str", "default": []},
             "labels": {"type": "dict", "default": {}},
+            "vacate": {"type": "dict"},
+            "share": {"type": "dict"},
             "budget_s": {"type": "int", "default": 120},
         },
         supports_check_mode=True,

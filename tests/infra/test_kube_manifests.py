@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from capacity.services.platform.sharing import CONFIG, SHARING
 from capacity.services.platform.topology import GPU
 from infra.kube import manifests
 from infra.kube.manifests import DEVICE_PLUGIN, JOBSET, KUEUE, SOURCES, ManifestError, installed, pinned
@@ -121,12 +122,39 @@ def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     found = workload("k8s-device-plugin")
     pod = found["spec"]["template"]["spec"]
     (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert term == {"matchExpressions": [{"key": GPU, "operator": "Exists"}]}
+    not_shared = {"key": SHARING, "operator": "DoesNotExist"}
+    assert term == {"matchExpressions": [{"key": GPU, "operator": "Exists"}, not_shared]}
     (container,) = containers(found)
     mounts = {one["name"]: one for one in container["volumeMounts"]}
     assert mounts["driver-root"] == {"name": "driver-root", "mountPath": "/driver-root", "readOnly": True}
     assert {one["name"] for one in pod["volumes"]} == mounts.keys()
     assert {"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"} in container["env"]
+
+
+def test_nodes_of_each_way_of_sharing_have_a_device_plugin_of_their_own() -> None:
+    """A node's pods keep theirs until its label says otherwise, and no two run on one node."""
+    texts = {"time-slices-4": "a: 1\n", "mig-1g.10gb": "b: 1\n"}
+    usual, slices, mig = installed(shared=texts)["k8s-device-plugin"]
+    names = ["nvidia-device-plugin-daemonset", "nvidia-device-plugin-time-slices-4", "nvidia-device-plugin-mig-1g-10gb"]
+    assert [one["metadata"]["name"] for one in (usual, slices, mig)] == names
+    for one, profile in ((slices, "time-slices-4"), (mig, "mig-1g.10gb")):
+        template = one["spec"]["template"]
+        assert one["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+        required = template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        (term,) = required["nodeSelectorTerms"]
+        assert {"key": SHARING, "operator": "In", "values": [profile]} in term["matchExpressions"]
+        (container,) = containers(one)
+        assert {"name": "CONFIG_FILE", "value": f"/config/{profile}.yaml"} in container["env"]
+        assert {"name": "config", "configMap": {"name": CONFIG}} in template["spec"]["volumes"]
+        assert {"name": "config", "mountPath": "/config", "readOnly": True} in container["volumeMounts"]
+    selectors = [one["spec"]["selector"]["matchLabels"]["name"] for one in (usual, slices, mig)]
+    assert len(set(selectors)) == 3
+    assert usual == installed()["k8s-device-plugin"][0]
+
+
+def test_another_configuration_of_sharing_starts_its_device_plugin_anew() -> None:
+    first, same, other = (installed(shared={"mig-1g.10gb": text})["k8s-device-plugin"][1] for text in ("a", "a", "b"))
+    assert first == same != other
 
 
 def test_secrets_are_empty_and_their_controllers_may_fill_them() -> None:

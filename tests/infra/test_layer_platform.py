@@ -1,6 +1,7 @@
 """The platform layer against Pulumi's mocks: what is declared, in which order, and when it is refused."""
 
 import asyncio
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,16 +12,18 @@ import pytest
 from pulumi.runtime.mocks import MockMonitor
 
 import infra.__main__ as program
+from capacity.model import Plan
 from capacity.services.platform import design
 from infra.kube.access import kubeconfig_of
 from infra.kube.manifests import installed
 from infra.layers import platform as layer
+from inventory.site.sections.sharing import GpuSharing
 from tests.infra.test_program import Recorder
 from tests.plans import plan_of
 
 
-def declared() -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
-    """({(type, name): inputs}, {name: names of what it depends on}) of the lab's platform."""
+def declared(plan: Plan | None = None) -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
+    """({(type, name): inputs}, {name: names of what it depends on}) of a platform; of the lab's where no plan is given."""
     needs: dict[str, list[str]] = {}
     register = MockMonitor.RegisterResource
 
@@ -34,7 +37,7 @@ def declared() -> tuple[dict[tuple[str, str], Any], dict[str, list[str]]]:
     pulumi.runtime.set_mocks(recorder, project="bringup", stack="lab")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MockMonitor, "RegisterResource", watched)
-        pulumi.runtime.test(lambda: layer.Platform(plan_of("lab"), "/nowhere/kubeconfig") and None)()
+        pulumi.runtime.test(lambda: layer.Platform(plan or plan_of("lab"), "/nowhere/kubeconfig") and None)()
     return recorder.registered, needs
 
 
@@ -100,6 +103,15 @@ def test_a_controller_starts_when_its_release_is_there_and_its_objects_when_it_h
     assert not {one for one in needs[runs] if "jobset-system" in one}, "one that does not start keeps no other back"
     for one in design(plan_of("lab")).objects:
         assert (runs in needs[one.key]) == one.api_version.startswith("kueue."), one.key
+
+
+def test_a_device_plugin_starts_when_its_configuration_is_there_and_waits_for_no_other() -> None:
+    plan = plan_of("lab-kubernetes")
+    ways = (GpuSharing(servers=("gpu003",), time_slices=4), GpuSharing(servers=("gpu004",), mig="1g.10gb"))
+    _, needs = declared(dataclasses.replace(plan, site=plan.site.model_copy(update={"gpu_sharing": ways})))
+    plugins = [name for name in needs if name.startswith("DaemonSet/kube-system/nvidia-device-plugin")]
+    assert len(plugins) == 3
+    assert [needs[name] for name in plugins] == [["ConfigMap/kube-system/bringup-device-plugin"]] * 3
 
 
 def test_no_content_of_a_secret_is_declared(lab: Any) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capacity.services.platform import design
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE
 from inventory.site.sections.software import LOADS
 from tests.plans import plan_of
 from validation.evidence.results import Place as Store

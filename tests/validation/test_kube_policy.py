@@ -158,12 +158,12 @@ def test_a_node_without_its_labels_is_named(plan: Plan, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("offered", "problem"),
     [
-        ({"nvidia.com/gpu": "32"}, "gpu001 offers 32 GPUs, planned 8"),
+        ({"nvidia.com/gpu": "32"}, "gpu001: 32 GPUs are on offer, planned 8"),
         (
             {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "16"},
-            "gpu001 offers nvidia.com/gpu.shared: GPUs that are shared",
+            "gpu001: 16 nvidia.com/gpu.shared are on offer, planned none",
         ),
-        ({"nvidia.com/mig-1g.10gb": "56"}, "gpu001 offers nvidia.com/mig-1g.10gb"),
+        ({"nvidia.com/mig-1g.10gb": "56"}, "gpu001: 56 nvidia.com/mig-1g.10gb are on offer, planned none"),
     ],
 )
 def test_gpus_that_are_shared_or_divided_are_named(

@@ -32,6 +32,7 @@ PLATFORM = (
     "site.versions",
     "site.name",
     "site.gpu",
+    "site.gpu_sharing",
     "site.storage",
     "site.limits",
     "frame.devices",

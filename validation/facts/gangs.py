@@ -16,7 +16,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services.platform.queues import LOCAL_QUEUE
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE, whole_nodes
 from capacity.services.platform.topology import PREFIX, node_labels
 from capacity.services.slurm import CHECK_ACCOUNT, Design
 from capacity.services.slurm import design as nodes_of
@@ -79,10 +79,13 @@ def job(
 
 
 def sizes(plan: Plan) -> tuple[int, int]:
-    """Pods of a gang over half of the GPU nodes, and of one over half of the largest block: nodes that are away do not matter."""
-    places = node_labels(plan)
-    blocks = [one.get(BLOCK, "") for one in places.values()]
-    return len(places) // 2 + 1, max(blocks.count(one) for one in set(blocks)) // 2 + 1
+    """Pods of a gang over half of the nodes with whole GPUs, and of one over half of their largest block.
+
+    Over half and not all: nodes that are away do not matter.
+    """
+    places, nodes = node_labels(plan), whole_nodes(plan)
+    blocks = [places[node.name].get(BLOCK, "") for node in nodes]
+    return len(nodes) // 2 + 1, max(blocks.count(one) for one in set(blocks)) // 2 + 1
 
 
 def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
@@ -117,13 +120,17 @@ def lowest_tier(wanted: Design, account: str) -> str:
 
 
 class Site(ApiServer):
-    """The Jobs of one run in the namespace of an account. gpus, largest: of the node with the fewest and of that with the most."""
+    """The Jobs of one run in the namespace of an account. gpus, largest: of the whole node with the fewest and of that with the
+    most.
+    """
 
     def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
         super().__init__(call, controller_of(plan))
         self._sleep, self._wanted = sleep, nodes_of(plan, plan.catalog)
-        self.gpus, self.largest = (of(one.gpus for one in self._wanted.nodes) for of in (min, max))
-        self._image = self.image([self._wanted.nodes[0].name])
+        nodes = whole_nodes(plan)
+        self._all_gpus = sum(one.gpus for one in nodes)
+        self.gpus, self.largest = (of(one.gpus for one in nodes) for of in (min, max))
+        self._image = self.image([nodes[0].name])
         self._labels: Mapping[str, str] = {}
         self._enter(CHECK_ACCOUNT)
 
@@ -214,7 +221,7 @@ class Site(ApiServer):
             return (len(running), len(pods["items"])), running, str(waits.get("message", ""))[:300]
 
     def unreserved(self) -> int:
-        """GPUs of the site that Kueue has reserved for nobody; all quota stands at the root (platform/queues.py)."""
+        """Whole GPUs of the site that Kueue has reserved for nobody; all quota stands at the root (platform/queues.py)."""
         (body,) = self.ask({"verb": "GET", "path": CLUSTER_QUEUES, "fields": (RESERVED,)})
         with self.reading("read what is reserved"):
             reserved = sum(
@@ -224,4 +231,4 @@ class Site(ApiServer):
                 for resource in flavor["resources"]
                 if resource["name"] == GPU_RESOURCE
             )
-        return sum(one.gpus for one in self._wanted.nodes) - reserved
+        return self._all_gpus - reserved

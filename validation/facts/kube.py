@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
-from capacity.services.platform.tenancy import GPU_RESOURCE, RULES, SYSTEM_CLASSES, gpus_allowed
+from capacity.services.platform.sharing import GPU_RESOURCE, profiles, whole
+from capacity.services.platform.tenancy import RULES, SYSTEM_CLASSES, allowed_of
 from capacity.services.slurm import Account
 from capacity.services.slurm import design as accounts_of
 from inventory.site.sections.software import LOADS
@@ -159,13 +160,16 @@ def rights(plan: Plan) -> Iterator[Right]:
 def trials(plan: Plan) -> Iterator[Trial]:
     """For each account, as its first member: a pod that fits, and one for each rule that refuses it."""
     wanted = accounts_of(plan, plan.catalog)
-    gpus = gpus_allowed(wanted.accounts, sum(node.gpus for node in wanted.nodes))
+    shared = profiles(plan)
+    allowed = allowed_of(wanted.accounts, sum(node.gpus for node in whole(wanted.nodes, shared)), shared)
     tiers = [one.name for one in wanted.qos]
     for account in members(plan):
         own = account.qos[0]
         yield _trial(account, "fits", "", own)
-        too_many = gpus[account.name] + 1
-        yield _trial(account, "one GPU more than the account may hold", "exceeded quota: gpus", own, gpus=too_many)
+        for resource, most in allowed[account.name].items():
+            what = "GPU" if resource == GPU_RESOURCE else resource
+            name = f"one {what} more than the account may hold"
+            yield _trial(account, name, "exceeded quota: gpus", own, limits={resource: str(most + 1)})
         yield _trial(account, "no tier", "exceeded quota: priority-class-missing", "")
         for tier in (*(tier for tier in tiers if tier not in account.qos), SYSTEM_CLASSES[0]):
             yield _trial(account, f"tier {tier}", "exceeded quota: tier-not-of-this-account", tier)
@@ -179,11 +183,11 @@ def _trial(
     refused_by: str,
     tier: str,
     *,
-    gpus: int = 0,
+    limits: Mapping[str, str] | None = None,
     container: Mapping[str, Any] | None = None,
 ) -> Trial:
-    limits = {"resources": {"limits": {GPU_RESOURCE: str(gpus)}}} if gpus else {}
-    containers = [{"name": "a", "image": "bringup/tried:1", **limits, **(container or {})}]
+    resources = {"resources": {"limits": dict(limits)}} if limits else {}
+    containers = [{"name": "a", "image": "bringup/tried:1", **resources, **(container or {})}]
     tiered = {"priorityClassName": tier} if tier else {}
     return Trial(name, account.users[0], account.name, refused_by, {"containers": containers, **tiered})
 

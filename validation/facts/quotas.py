@@ -15,6 +15,7 @@ from typing import Any
 
 from capacity.model import Plan
 from capacity.services.platform.queues import API
+from capacity.services.platform.sharing import whole_nodes
 from capacity.services.platform.tenancy import gpus_allowed
 from capacity.services.slurm import design as accounts_of
 from validation.facts.gangs import Site
@@ -51,7 +52,8 @@ class Trial:
 def trials(plan: Plan) -> Iterator[Trial]:
     """One for each account that may hold fewer GPUs than the site has; one more for each that has others below it."""
     wanted = accounts_of(plan, plan.catalog)
-    site_gpus, per_node = sum(node.gpus for node in wanted.nodes), min(node.gpus for node in wanted.nodes)
+    gpus = [node.gpus for node in whole_nodes(plan)]
+    site_gpus, per_node = sum(gpus), min(gpus)
     allowed = gpus_allowed(wanted.accounts, site_gpus)
     for account in wanted.accounts:
         limit = allowed[account.name]

@@ -1,5 +1,7 @@
 """Pods that ask for all GPUs of a node but one, for one, and for none, at the same time on every GPU node.
 
+Where GPUs are shared, two pods ask for one part each, and a third for none.
+
     said = try_grants(plan, connect(plan))      # {node: {trial: what the pod said of its GPUs}}
 
 The pods are made in the namespace of acceptance's loads and deleted at the end. They hold their GPUs for a while, so that those of
@@ -16,6 +18,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from capacity.model import Plan
+from capacity.services.platform.sharing import offers
 from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import design
 from network.drivers import answers
@@ -59,23 +62,29 @@ class Grant(TypedDict):
     why: Line
 
 
-def trials_of(gpus: int) -> dict[str, int]:
-    """GPUs that each pod of a node asks for, by trial. Together they are all of them."""
+def trials_of(gpus: int, shared: bool = False) -> dict[str, int]:
+    """What each pod of a node asks for, by trial: GPUs, all of them together. shared: parts of GPUs, one for a pod."""
+    if shared:
+        return {"one": 1, "another": 1, "none": 0}
     return {"rest": gpus - 1, "one": 1, "none": 0} if gpus > 1 else {"one": 1, "none": 0}
 
 
 def try_grants(plan: Plan, engine: Kubernetes) -> dict[str, dict[str, Grant]]:
     """By GPU node and trial, what each pod said."""
     gpus = {one.name: one.gpus for one in design(plan, plan.catalog).nodes if one.gpus}
+    of = offers(plan)
+    trials = {node: trials_of(count, shared=bool(of[node].profile)) for node, count in gpus.items()}
     run, image = uuid.uuid4().hex[:8], engine.image(gpus)
     program = PROGRAM.read_text()
 
-    def pod(node: str, trial: str, count: int, asked: int) -> dict[str, Any]:
-        command = ["/usr/bin/python3", "-c", program, str(count), str(HOLD_S)]
-        name = _name(run, node, trial)
-        return node_pod(node, name, command, image, limit_s=BUDGET_S, gpus=asked, labels={TRIED: run})
+    def pod(node: str, trial: str, asked: int) -> dict[str, Any]:
+        command = ["/usr/bin/python3", "-c", program, str(gpus[node]), str(HOLD_S)]
+        name, resource = _name(run, node, trial), of[node].resource
+        return node_pod(
+            node, name, command, image, limit_s=BUDGET_S, gpus=asked, resource=resource, labels={TRIED: run}
+        )
 
-    pods = [pod(node, trial, count, asked) for node, count in gpus.items() for trial, asked in trials_of(count).items()]
+    pods = [pod(node, trial, asked) for node, wanted in trials.items() for trial, asked in wanted.items()]
     chosen = f"{PODS}?labelSelector={TRIED}%3D{run}"
     try:
         engine.ask(*({"verb": "POST", "path": PODS, "body": one, "only": ("metadata.name",)} for one in pods))
@@ -83,8 +92,8 @@ def try_grants(plan: Plan, engine: Kubernetes) -> dict[str, dict[str, Grant]]:
     finally:
         engine.ask({"verb": "DELETE", "path": chosen, "only": ("kind",)})
     return {
-        node: {trial: _grant(asked, found.get(_name(run, node, trial))) for trial, asked in trials_of(count).items()}
-        for node, count in gpus.items()
+        node: {trial: _grant(asked, found.get(_name(run, node, trial))) for trial, asked in wanted.items()}
+        for node, wanted in trials.items()
     }
 
 

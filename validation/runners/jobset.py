@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME, PREFIX
 from inventory.site.sections.software import LOADS
 from validation.facts.gather import HOST_KEY

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from capacity.services.platform.tenancy import GPU_RESOURCE
+from capacity.services.platform.sharing import GPU_RESOURCE
 from capacity.services.platform.topology import HOSTNAME
 from validation.runners.jobset import FOLDERS, LOADER, PATH, plain
 
@@ -16,10 +16,11 @@ def node_pod(
     *,
     limit_s: float,
     gpus: int = 0,
+    resource: str = GPU_RESOURCE,
     labels: Mapping[str, str] | None = None,
     folders: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The pod. It sees programs and libraries of its node read-only, asks for `gpus` GPUs, and ends after limit_s seconds.
+    """The pod. It sees programs and libraries of its node read-only, asks for `gpus` of a resource, and ends after limit_s seconds.
 
     node: '' for any. folders: of the node, which it may write to.
     """
@@ -36,7 +37,7 @@ def node_pod(
         "securityContext": {"runAsUser": 0, "runAsGroup": 0, "privileged": False},
     }
     if gpus:
-        container["resources"] = {"limits": {GPU_RESOURCE: str(gpus)}}
+        container["resources"] = {"limits": {resource: str(gpus)}}
     spec = {
         "restartPolicy": "Never",
         "nodeSelector": {HOSTNAME: node} if node else {},

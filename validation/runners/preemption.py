@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 
 from capacity.model import Plan
 from capacity.services.platform.queues import LOADS_QUEUE
+from capacity.services.platform.sharing import whole_nodes
 from capacity.services.slurm import CHECK_ACCOUNT
 from capacity.services.slurm import design as tiers_of
 from inventory.site.sections.software import LOADS
@@ -84,8 +85,9 @@ def preempt(plan: Plan, engine: Kubernetes, shared: str) -> Preempted:
     (account,) = [one for one in wanted.accounts if one.name == CHECK_ACCOUNT]
     tiers = [one for one in wanted.qos if one.name in account.qos]
     highest, lowest = tiers[0], tiers[-1]
-    gpus = max(one.gpus for one in wanted.nodes)
-    ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
+    whole = {one.name: one.gpus for one in whole_nodes(plan)}
+    gpus = max(whole.values())
+    ready = [name for name, one in engine.nodes().items() if one.ready and name in whole]
     if not ready or highest is lowest:
         seen = f"{len(ready)} nodes and {len(tiers)} tiers"
         step = "kubectl get nodes; tiers of the site file"

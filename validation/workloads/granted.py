@@ -53,7 +53,7 @@ def main(gpus: int, hold_s: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         opened = [minor for minor in range(gpus) if may_open(minor, folder)]
     given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
-    uuids = sorted(one for one in given.split(",") if one.startswith("GPU-"))
+    uuids = sorted(one for one in given.split(",") if one.startswith(("GPU-", "MIG-")))
     MESSAGE.write_text(json.dumps({"uuids": uuids, "seen": seen(Path("/dev")), "opened": opened}))
     time.sleep(hold_s)
 

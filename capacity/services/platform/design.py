@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from capacity.model import Plan
 from capacity.services import slurm
-from capacity.services.platform import queues, tenancy, topology
+from capacity.services.platform import queues, sharing, tenancy, topology
 from capacity.services.platform.objects import PlatformObject
 
 
 @dataclass(frozen=True)
 class Platform:
-    """The whole intent for a Kubernetes cluster; `levels` are the labels of its topology, wide to narrow."""
+    """The whole intent for a Kubernetes cluster; `levels` are the labels of its topology, wide to narrow. gpus: whole ones."""
 
     objects: tuple[PlatformObject, ...]
     levels: tuple[str, ...]
@@ -20,15 +20,17 @@ class Platform:
 def design(plan: Plan) -> Platform:
     """The platform of a plan."""
     wanted = slurm.design(plan, plan.catalog)
-    tiers, gpus = [one.name for one in wanted.qos], sum(node.gpus for node in wanted.nodes)
+    shared = sharing.profiles(plan)
+    tiers, gpus = [one.name for one in wanted.qos], sum(node.gpus for node in sharing.whole(wanted.nodes, shared))
     levels = topology.levels(plan)
     objects = (
         *tenancy.priority_classes(wanted.qos),
         tenancy.member_role(),
         *tenancy.loads(),
-        *tenancy.namespaces(wanted.accounts, tiers, gpus),
+        *tenancy.namespaces(wanted.accounts, tiers, gpus, shared),
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),
-        *queues.queues(wanted.accounts, queues.capacity_of(wanted.nodes), wanted.gpu_type),
+        *sharing.configuration(shared),
+        *queues.queues(wanted.accounts, queues.capacity_of(wanted.nodes, shared), wanted.gpu_type, shared),
     )
     return Platform(objects, levels, gpus)

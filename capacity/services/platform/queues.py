@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
-from capacity.services.platform.tenancy import GPU_RESOURCE, quantity
+from capacity.services.platform.sharing import GPU_RESOURCE, Profile, whole
+from capacity.services.platform.tenancy import quantity
 from capacity.services.platform.topology import GPU
 from capacity.services.slurm import CHECK_ACCOUNT, Account, Node
 from inventory.site.sections.software import LOADS
@@ -27,9 +28,10 @@ LOADS_QUEUE = "acceptance"
 """The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
 
 
-def capacity_of(nodes: Sequence[Node]) -> dict[str, str]:
+def capacity_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, str]:
     """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node."""
-    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in nodes))}
+    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in whole(nodes, shared)))}
+    totals |= {one.resource: quantity(one.count) for one in shared}
     if all(node.cpus for node in nodes):
         totals["cpu"] = quantity(sum(node.cpus for node in nodes))
     if all(node.memory_mib for node in nodes):
@@ -53,21 +55,30 @@ def flavour(gpu: str, topology: str, levels: Sequence[str]) -> Iterator[Platform
     yield PlatformObject(API, "ResourceFlavor", gpu, body)
 
 
-def queues(accounts: Sequence[Account], totals: Mapping[str, str], flavor: str) -> Iterator[PlatformObject]:
+def queues(
+    accounts: Sequence[Account], totals: Mapping[str, str], flavor: str, shared: Sequence[Profile] = ()
+) -> Iterator[PlatformObject]:
     """Cohorts from the root down, then a cluster queue and a local queue per account."""
+    per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
     parents = {account.parent for account in accounts}
     yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
     nothing = dict.fromkeys(totals, "0")
+
+    def limited(account: Account) -> list[dict[str, Any]]:
+        most = account.max_gpus
+        limits = {} if most is None else {name: quantity(most * count) for name, count in per_gpu.items()}
+        return _groups(nothing, flavor, limits)
+
     for account in accounts:
         if account.name in parents:
-            cohort = {"parentName": account.parent, "resourceGroups": _groups(nothing, flavor, account.max_gpus)}
+            cohort = {"parentName": account.parent, "resourceGroups": limited(account)}
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
         spec = {
             "cohort": account.name if account.name in parents else account.parent,
             "namespaceSelector": _selects(account.name),
             "queueingStrategy": "BestEffortFIFO",
-            "resourceGroups": _groups(nothing, flavor, account.max_gpus),
+            "resourceGroups": limited(account),
             "preemption": {
                 "withinClusterQueue": "LowerPriority",
                 "reclaimWithinCohort": "LowerPriority",
@@ -90,9 +101,10 @@ def _selects(account: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": NAMESPACE, "operator": "In", "values": [account, LOADS]}]}
 
 
-def _groups(quota: Mapping[str, str], flavor: str, max_gpus: int | None = None) -> list[dict[str, Any]]:
+def _groups(quota: Mapping[str, str], flavor: str, limits: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """limits: the most of each resource that may be borrowed; of others as much as there is."""
     resources = []
     for name, nominal in quota.items():
-        limit = {"borrowingLimit": quantity(max_gpus)} if name == GPU_RESOURCE and max_gpus is not None else {}
+        limit = {"borrowingLimit": limits[name]} if limits and name in limits else {}
         resources.append({"name": name, "nominalQuota": nominal, **limit})
     return [{"coveredResources": list(quota), "flavors": [{"name": flavor, "resources": resources}]}]

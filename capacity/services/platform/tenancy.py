@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
+from capacity.services.platform.sharing import GPU_RESOURCE, Profile
 from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import Account, Qos
 from inventory.site.sections.software import LOADS
 
-GPU_RESOURCE = "nvidia.com/gpu"
-"""What NVIDIA's device plugin offers (https://github.com/NVIDIA/k8s-device-plugin)."""
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 """Above every tier, and the API server takes them from any user
 (https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/)."""
@@ -61,12 +60,27 @@ def member_role() -> PlatformObject:
     return PlatformObject("rbac.authorization.k8s.io/v1", "ClusterRole", MEMBER, {"rules": rules})
 
 
-def namespaces(accounts: Sequence[Account], tiers: Sequence[str], site_gpus: int) -> Iterator[PlatformObject]:
-    """Everything of each account's namespace, the namespace first."""
-    allowed = gpus_allowed(accounts, site_gpus)
+def allowed_of(accounts: Sequence[Account], site_gpus: int, shared: Sequence[Profile]) -> dict[str, dict[str, int]]:
+    """{account: {resource: how many its own work may hold}}. site_gpus: whole ones.
+
+    A limit of GPUs holds for whole GPUs, and for the parts of as many GPUs in each way of sharing.
+    """
+    found = {name: {GPU_RESOURCE: count} for name, count in gpus_allowed(accounts, site_gpus).items()}
+    for one in shared:
+        for name, count in gpus_allowed(accounts, one.gpus).items():
+            found[name][one.resource] = count * one.per_gpu
+    return found
+
+
+def namespaces(
+    accounts: Sequence[Account], tiers: Sequence[str], site_gpus: int, shared: Sequence[Profile] = ()
+) -> Iterator[PlatformObject]:
+    """Everything of each account's namespace, the namespace first. site_gpus: whole ones."""
+    allowed = allowed_of(accounts, site_gpus, shared)
     for account in accounts:
         yield PlatformObject("v1", "Namespace", account.name, {}, labels=_namespace_labels(account.name))
-        yield _quota(account.name, "gpus", {f"requests.{GPU_RESOURCE}": quantity(allowed[account.name])})
+        hard = {f"requests.{resource}": quantity(count) for resource, count in allowed[account.name].items()}
+        yield _quota(account.name, "gpus", hard)
         yield from _tier_quotas(account, tiers)
         if account.users:
             yield _members(account)
