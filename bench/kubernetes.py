@@ -59,7 +59,7 @@ def measure(cluster: Trial, places: dict[str, dict[str, str]], jobs: int) -> Non
     made = [gang(f"short-{number}", "research", "training", 1, runs_s=SHORT_S) for number in range(jobs)]
     with timed(f"{jobs} jobs of {GPUS_PER_POD} GPUs, {SHORT_S} s each, through Kueue", "jobs/s", jobs):
         cluster.create_all(made)
-        cluster.wait(lambda: cluster.succeeded("research") == jobs, f"{jobs} jobs have ended", within_s=1800.0)
+        cluster.wait(lambda: cluster.all_succeeded("research"), f"{jobs} jobs have ended", within_s=1800.0)
     cluster.delete_all("research")
 
     names = [f"low-{number}" for number in range(LIMIT_PODS // GANG_PODS)]

@@ -732,6 +732,7 @@ OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
     "P-13.measured": (platform_trials.ByHand, lambda said, subject, plan: kube.by_hand(said, plan)),
     "P-14.applied": (etcd.Encrypted, lambda said, subject, plan: kube.encrypted(said)),
     "P-15.measured": (etcd.Restored, lambda said, subject, plan: kube.restored(said)),
+    "P-17.measured": (platform_trials.Unfit, lambda said, subject, plan: kube.node_unfit(said)),
 }
 """By item about a trial of the platform, the shape of what it gave and how its check judges that."""
 

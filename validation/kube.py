@@ -28,6 +28,9 @@ NOTICED_S = 65.0
 """Seconds until a silent kubelet is missed: the node controller's grace of 50 s, its period of 5 s (kube-controller-manager 1.36,
 --node-monitor-grace-period, --node-monitor-period) and 10 s between two reports of a kubelet (nodeStatusUpdateFrequency)."""
 VENDOR = GPU_RESOURCE.partition("/")[0]
+UNFIT_S = 65.0
+"""Seconds until a node that is not fit is out of service: 30 s between two checks, 30 s that one may take (role kubelet,
+kubelet_health_interval_s and kubelet_health_budget_s), and 5 s to read it."""
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
@@ -85,6 +88,30 @@ def kubelet_stopped(said: Mapping[str, Any]) -> Judged:
         *([] if said["same_container"] else ["the pod was started anew when the kubelet came back"]),
     ]
     return {key: said[key] for key in ("node", "noticed_s", "back_s")}, problems
+
+
+def node_unfit(said: Mapping[str, Any]) -> Judged:
+    """A node whose clock followed nobody: out of service in time with its reason, no other beside it, and what its health check may
+    not do refused."""
+    taken = [one["what"] for one in said["tried"] if not one["said"]]
+    problems = [
+        *(
+            [f"{said['node']} was out of service after {said['noticed_s']:g} s, expected {UNFIT_S:g} s at most"]
+            if said["noticed_s"] > UNFIT_S
+            else []
+        ),
+        *([] if said["taint"] == "unfit" else [f"its taint is {said['taint'] or 'not there'}, not unfit"]),
+        *(
+            []
+            if said["reason"].startswith("bringup: ")
+            else [f"the reason {said['reason']!r} is not the health check's"]
+        ),
+        *([] if said["cordoned"] else ["the node was not cordoned"]),
+        *([f"{', '.join(said['others'])} went out of service as well"] if said["others"] else []),
+        *([f"the API server lets a node's health check {', '.join(taken)}"] if taken else []),
+        *([] if said["tried"] else ["nothing was tried of what a node's health check may not do"]),
+    ]
+    return {key: said[key] for key in ("node", "noticed_s", "back_s", "reason")}, problems
 
 
 @functools.lru_cache(maxsize=2)

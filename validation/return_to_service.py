@@ -4,7 +4,7 @@
     why_not(drain, contents, verdict)                        # [] when the node may return
 
 A reason such as 'bringup: S026.measured: 7 of 8 GPUs are there' names the items that failed: the node's health check writes it
-(playbooks/roles/slurm_compute/files/node_check.py), and a person may. The node returns when each of them has passed in a check
+(playbooks/roles/node_check/files/node_check.py), and a person may. The node returns when each of them has passed in a check
 that began after the drain and that the gate counts.
 """
 

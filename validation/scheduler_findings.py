@@ -11,7 +11,7 @@ from inventory.findings import Finding, finding, remedy
 from validation.facts.answer import Answer, Facts
 
 HEALTH_CHECK = "bringup: "
-"""Start of the reason when a node's own health check drained it (playbooks/roles/slurm_compute/files/node_check.py)."""
+"""Start of the reason when a node's own health check drained it (playbooks/roles/node_check/files/node_check.py)."""
 OUT_OF_SERVICE = ("down", "drain", "fail", "maint", "inval", "unk")
 
 

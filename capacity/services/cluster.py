@@ -27,6 +27,10 @@ POD_BRIDGE = "cni0"
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 """The user that the API server is to its kubelets: for logs, exec and port-forward."""
 
+HEALTH_GROUP = "bringup:node-health"
+"""Group of the health checks of nodes; the user of each is this, a colon and the node. A policy bounds what they may do (role
+kubernetes_control_plane)."""
+
 
 class ClusterError(Exception):
     """The site's plan has no room for the cluster; the text says which key to change."""
@@ -116,6 +120,7 @@ class Cluster:
             made += [
                 Certificate(one.name, "kubelet", "ca", user, groups=("system:nodes",), addresses=names, usages=BOTH),
                 Certificate(one.name, "kube-proxy", "ca", "system:kube-proxy"),
+                Certificate(one.name, "node-health", "ca", f"{HEALTH_GROUP}:{one.name}", groups=(HEALTH_GROUP,)),
             ]
         return tuple(made)
 
@@ -128,6 +133,7 @@ class Cluster:
             "authorities": AUTHORITIES,
             "certificates": [asdict(one) for one in self.certificates],
             "kubelet_client": KUBELET_CLIENT,
+            "health_group": HEALTH_GROUP,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }

@@ -39,7 +39,7 @@ HEALTH_S = 30
 """The shortest interval of health checks that the role slurm_config takes: the demo waits for a node to become idle."""
 VARIABLES = {
     "bringup_nvidia": {"packages": {}, "repositories": []},
-    "slurm_health_mounts": [],
+    "node_check_mounts": [],
     "slurm_slurmd_timeout_s": REGISTERED_S,
     "slurm_health_interval_s": HEALTH_S,
     "slurm_registered_budget_s": REGISTERED_S,

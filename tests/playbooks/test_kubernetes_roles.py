@@ -19,7 +19,7 @@ from inventory.catalog import load_catalog
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible, load
 
-ROLES = ("kubernetes", "kubernetes_control_plane", "kubelet")
+ROLES = ("kubernetes", "kubernetes_control_plane", "node_check", "kubelet")
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []}
 METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]}
 KEPT = """#!/usr/bin/python3
@@ -47,6 +47,13 @@ def copied(folder: Path) -> None:
                 same = {key: task[key] for key in ("name", "vars", "when") if key in task}
                 kept.append(same | {"kept": given})
         (target / "tasks" / "main.yml").write_text(yaml.safe_dump(kept))
+
+
+def needed(role: str) -> dict[str, Any]:
+    """A role as the role kubelet depends on it."""
+    depends = yaml.safe_load((PLAYBOOKS / "roles" / "kubelet" / "meta" / "main.yml").read_text())["dependencies"]
+    (found,) = [one for one in depends if one["role"] == role]
+    return dict(found)
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +100,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dic
             own |= {"bringup_probe": probes[name], "kept_in": str(folder / f"{name}.jsonl")}
     (folder / "hosts.yaml").write_text(yaml.safe_dump(inventory))
     book = [
-        {"hosts": group, "gather_facts": False, "roles": ["kubernetes", role]}
-        for group, role in (("controller", "kubernetes_control_plane"), ("compute", "kubelet"))
+        {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
+        for group, roles in (
+            ("controller", ["kubernetes_control_plane"]),
+            ("compute", [needed("node_check"), "kubelet"]),
+        )
     ]
     (folder / "book.yml").write_text(yaml.safe_dump(book))
     done = ansible(
@@ -235,3 +245,22 @@ def test_kube_proxy_sets_its_rules_by_nftables_and_leaves_the_hosts_table_alone_
     assert light["mode"] == machine["mode"] == "nftables"
     assert light["conntrack"] == {"maxPerCore": 0, "min": 0}
     assert machine["conntrack"] == {}
+
+
+def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:
+    given = json.loads(written["gpu001"]["/etc/bringup-node-check.json"]["content"])
+    assert given["kubernetes"] == {
+        "server": "https://10.79.1.15:6443",
+        "node": "gpu001",
+        "ca": "/etc/kubernetes/pki/ca.crt",
+        "certificate": "/etc/kubernetes/pki/node-health.pem",
+    }
+    assert {given["kubernetes"]["ca"], given["kubernetes"]["certificate"]} <= set(written["gpu001"])
+    assert (given["gpus"], given["held"]) == (8, {})  # workloads of the lab compute on CPUs
+    assert given["disk_paths"] == ["/", "/var/lib/kubelet"]
+    (path,) = [one for one in written["gpu001"] if one.endswith("node_check.py")]
+    assert f"ExecStart=/usr/bin/python3 -I {path} health" in unit(written, "gpu001", "bringup-node-health")
+    assert "TimeoutStartSec=30" in unit(written, "gpu001", "bringup-node-health")
+    timer = written["gpu001"]["/etc/systemd/system/bringup-node-health.timer"]["content"]
+    assert "OnUnitInactiveSec=30" in timer
+    assert not any("node-health" in path for path in written["ctl01"])

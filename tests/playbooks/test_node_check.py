@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.playbooks.support import load
 
-check = load("roles/slurm_compute/files/node_check.py")
+check = load("roles/node_check/files/node_check.py")
 
 CONFIG = {
     "gpus": 8,
@@ -27,49 +28,57 @@ UNSYNCHRONISED = (
 """chronyd 4.3 before its first source is selected."""
 
 
+FOUND = "[root@2026-11-21T10:00:00]"
+"""What Slurm puts behind a reason."""
+
+
 @pytest.mark.parametrize(
-    ("state", "reason", "problems", "words"),
+    ("drained", "reason", "problems", "wanted"),
     [
-        ("IDLE", "", [], []),
-        ("IDLE", "", ["GPU 3: lost"], ["State=DRAIN", "Reason=bringup: GPU 3: lost"]),
-        ("MIXED+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", [], ["State=RESUME"]),
-        ("IDLE+DRAIN", "bringup: GPU 3: lost [root@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
-        (
-            "IDLE+DRAIN",
-            "bringup: GPU 3: lost [root@2026-11-21T10:00:00]",
-            ["/shared is not mounted"],
-            ["State=DRAIN", "Reason=bringup: /shared is not mounted"],
-        ),
-        ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", [], []),
-        ("IDLE+DRAIN", "fan swap, ticket 7 [alice@2026-11-21T10:00:00]", ["GPU 3: lost"], []),
-        ("DOWN*+DRAIN", "Not responding [slurm@2026-11-21T10:00:00]", [], []),
-        ("IDLE", "bringup: stale reason of an earlier drain", [], []),
-        ("IDLE", "", ["a", "b"], ["State=DRAIN", "Reason=bringup: a; b"]),
+        (False, "", [], None),
+        (False, "", ["GPU 3: lost"], "bringup: GPU 3: lost"),
+        (True, f"bringup: GPU 3: lost {FOUND}", [], ""),
+        (True, f"bringup: GPU 3: lost {FOUND}", ["GPU 3: lost"], None),
+        (True, f"bringup: GPU 3: lost {FOUND}", ["/shared is not mounted"], "bringup: /shared is not mounted"),
+        (True, f"fan swap, ticket 7 {FOUND}", [], None),
+        (True, f"fan swap, ticket 7 {FOUND}", ["GPU 3: lost"], None),
+        (True, "", ["GPU 3: lost"], None),  # cordoned by hand, without a reason
+        (False, "bringup: stale reason of an earlier drain", [], None),
+        (False, "", ["a", "b"], "bringup: a; b"),
         # what names an item of acceptance waits for evidence, whatever else comes and goes
-        ("IDLE+DRAIN", "bringup: S026.measured: GPU 3: lost [root@2026-11-21T10:00:00]", [], []),
+        (True, f"bringup: S026.measured: GPU 3: lost {FOUND}", [], None),
+        (True, f"bringup: S026.measured: GPU 3: lost {FOUND}", ["/shared is not mounted"], None),
         (
-            "IDLE+DRAIN",
-            "bringup: S026.measured: GPU 3: lost [root@2026-11-21T10:00:00]",
-            ["/shared is not mounted"],
-            [],
-        ),
-        (
-            "IDLE+DRAIN",
-            "bringup: /shared is not mounted [root@2026-11-21T10:00:00]",
+            True,
+            f"bringup: /shared is not mounted {FOUND}",
             ["S026.measured: GPU 3: lost"],
-            ["State=DRAIN", "Reason=bringup: S026.measured: GPU 3: lost"],
+            "bringup: S026.measured: GPU 3: lost",
         ),
     ],
 )
-def test_only_its_own_drains_are_touched(state: str, reason: str, problems: list[str], words: list[str]):
-    assert check.decide(state, reason, problems) == words
+def test_only_its_own_drains_are_touched(drained: bool, reason: str, problems: list[str], wanted: str | None):
+    assert check.decide(drained, reason, problems) == wanted
 
 
 def test_a_long_reason_is_cut_and_still_recognised_as_the_same():
     problem = "x" * 1000
-    _, reason = check.decide("IDLE", "", [problem])
-    assert len(reason) <= len("Reason=") + check.REASON_LENGTH
-    assert check.decide("IDLE+DRAIN", reason.removeprefix("Reason=") + " [root@now]", [problem]) == []
+    reason = check.decide(False, "", [problem])
+    assert len(reason) <= check.REASON_LENGTH
+    assert check.decide(True, f"{reason} [root@now]", [problem]) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("NodeName=n State=IDLE Reason=none\n", (False, "none")),
+        ("NodeName=n State=MIXED+DRAIN \n   Reason=bringup: a [root@now]\n", (True, "bringup: a [root@now]")),
+        ("NodeName=n State=DOWN*+DRAIN Reason=Not responding\n", (True, "Not responding")),
+        ("NodeName=n State=DOWN*\n", (False, "")),
+    ],
+)
+def test_slurm_says_whether_a_node_is_drained_and_why(monkeypatch, said: str, state: tuple[bool, str]):
+    monkeypatch.setattr(check.Slurm, "scontrol", lambda *_: check.Ended(0, said, ""))
+    assert check.Slurm(CONFIG).state() == state
 
 
 def test_a_part_that_hangs_is_left_behind_within_its_budget():
@@ -116,6 +125,43 @@ def test_the_probe_of_gpus_is_a_program_that_says_where_nvml_is_not_installed():
         ["/usr/bin/python3", "-I", "-S", "-c", check.GPU_PROBE], capture_output=True, timeout=30, check=False
     )
     assert done.returncode == 3
+
+
+BINDINGS = """
+class NVMLError(Exception):
+    value = 0
+
+class Value:
+    def __init__(self, action, status):
+        self.nvmlReturn, self.value = status, type("Value", (), {"uiVal": action})
+
+NVML_ERROR_LIBRARY_NOT_FOUND = 12
+def nvmlInit(): pass
+def nvmlDeviceGetCount(): return len(GPUS)
+def nvmlDeviceGetHandleByIndex(index): return GPUS[index]
+def nvmlDeviceGetMemoryInfo(gpu):
+    if gpu is None: raise NVMLError("GPU is lost")
+def nvmlDeviceGetFieldValues(gpu, fields):
+    assert fields == [230]
+    return [Value(*gpu)]
+"""
+"""NVIDIA's bindings (nvidia-ml-py) as far as the probe uses them; a GPU is its recovery action and the status of that field."""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        ("(0, 0), (0, 0)", (0, "2", "")),
+        ("(0, 0), (1, 0)", (1, "", "GPU 1 asks for recovery action 1")),
+        ("(1, 3),", (0, "1", "")),  # an older driver does not know the field (NVML_ERROR_NOT_SUPPORTED)
+        ("None, (1, 0)", (1, "", "GPU 0: GPU is lost; GPU 1 asks for recovery action 1")),
+    ],
+)
+def test_the_probe_of_gpus_names_those_that_are_lost_or_ask_for_a_reset(tmp_path: Path, gpus: str, said):
+    (tmp_path / "pynvml.py").write_text(f"GPUS = [{gpus}]\n{BINDINGS}")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{check.GPU_PROBE}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == said
 
 
 def test_a_mount_that_is_not_there_is_named(tmp_path: Path):
@@ -170,7 +216,7 @@ def node(monkeypatch, tmp_path: Path):
     calls: list[list[str]] = []
     answers = {"show": "NodeName=n State=IDLE ThreadsPerCore=1 Reason=none\n"}
 
-    def scontrol(words, _config):
+    def scontrol(_self, *words):
         calls.append(list(words))
         return check.Ended(0, answers["show"], "")
 
@@ -178,7 +224,7 @@ def node(monkeypatch, tmp_path: Path):
     config.write_text(json.dumps(CONFIG))
     monkeypatch.setattr(check, "CONFIG", config)
     monkeypatch.setattr(check, "MARK", tmp_path / "fit")
-    monkeypatch.setattr(check, "scontrol", scontrol)
+    monkeypatch.setattr(check.Slurm, "scontrol", scontrol)
     monkeypatch.setattr(check.socket, "gethostname", lambda: "n")
     return calls, answers
 
@@ -226,6 +272,6 @@ def test_an_epilog_drains_and_lets_the_job_end(monkeypatch, node):
 
 
 def test_a_slurmctld_that_does_not_answer_is_asked_again_next_time(monkeypatch, node):
-    monkeypatch.setattr(check, "scontrol", lambda *_: check.Ended(None, "", ""))
+    monkeypatch.setattr(check.Slurm, "scontrol", lambda *_: check.Ended(None, "", ""))
     assert outcome(monkeypatch, "health", []) == 0
     assert not check.MARK.exists()

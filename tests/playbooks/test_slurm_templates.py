@@ -19,7 +19,7 @@ def variables(site: str, probe: dict[str, Any]) -> dict[str, Any]:
     """Variables of the first controller: the inventory's, the roles' defaults evaluated, and what the probe found."""
     hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of(site), load_catalog())
     known: dict[str, Any] = {**hosts.common, "bringup_probe": probe}
-    for role in ("slurm_config", "slurm_compute", "slurm_database"):
+    for role in ("slurm_config", "node_check", "slurm_compute", "slurm_database"):
         for name, value in yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text()).items():
             text = isinstance(value, str)
             known[name] = (
@@ -109,8 +109,8 @@ def test_a_hook_is_killed_before_slurm_gives_up_on_it(big):
     budget_s = big["slurm_hook_budget_s"]
     assert f"timeout --kill-after=5 {budget_s} " in hook
     assert int(conf["PrologEpilogTimeout"][0]) > budget_s + 5
-    parts = 2 + len(big["slurm_health_mounts"])
-    assert parts * big["slurm_health_part_budget_s"] < budget_s
+    parts = 2 + len(big["node_check_mounts"])
+    assert parts * big["node_check_part_budget_s"] < budget_s
 
 
 def test_gpus_are_device_files(big):

@@ -1,4 +1,4 @@
-"""An object changed by hand and a kubelet that is stopped: what is done, what is undone, and what is wrong with the result."""
+"""An object changed by hand, a kubelet that is stopped, a node that is not fit: what is done and undone, and how it is judged."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,16 +24,18 @@ def plan() -> Plan:
 
 
 class Node:
-    """A GPU node whose kubelet is started and stopped over SSH."""
+    """A GPU node whose kubelet and time service are started and stopped over SSH."""
 
     def __init__(self, pod_runs: bool = True) -> None:
-        self.kubelet, self.pod_runs, self.said = True, pod_runs, list[str]()
+        self.kubelet, self.clock, self.pod_runs, self.said = True, True, pod_runs, list[str]()
         self.name = "gpu004"
 
     def run(self, command: Any, check: bool = True) -> Completed:
         text = command if isinstance(command, str) else " ".join(command)
         self.said.append(text)
-        if "systemctl" in text:
+        if "systemctl" in text and "chrony" in text:
+            self.clock = "systemctl start" in text
+        elif "systemctl" in text:
             self.kubelet = "systemctl start" in text
         return Completed(0 if self.pod_runs else 1, "", "", 0.0)
 
@@ -45,6 +47,8 @@ class Cluster:
         self.tier = dict([one for one in design(plan).objects if one.kind == "PriorityClass"][-1].manifest)
         self.node, self.pods = node, dict[str, Any]()
         self.descriptions: list[str] = []
+        self.others = list[str]()  # nodes that go out of service with gpu004
+        self.refuses = True
         self.broken, self.breaks_at = "", ""  # a verb that fails once, and the description after which GET does
 
     def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -55,6 +59,10 @@ class Cluster:
         if self.broken and verb == self.broken:
             self.broken = ""
             return {"status": 500, "body": {"message": "etcd is slow"}, "error": ""}
+        if verb == "PATCH" and "dryRun" in call["path"]:
+            assert (call["user"], call["group"]) == ("bringup:node-health:gpu004", "bringup:node-health")
+            said = "its own node alone" if self.refuses else None
+            return {"status": 422 if self.refuses else 200, "body": {"message": said}, "error": ""}
         return {"status": 201 if verb == "POST" else 200, "body": self.body(verb, path, call.get("body")), "error": ""}
 
     def body(self, verb: str, path: str, given: Any) -> Any:
@@ -66,12 +74,9 @@ class Cluster:
                 self.broken = "GET" if given["description"] == self.breaks_at else self.broken
             return dict(self.tier)
         if path.endswith("/nodes"):
-            plain = {"metadata.annotations": {}, "metadata.resourceVersion": "1", "spec.taints": []}
-            return {
-                "items": [{"metadata.name": "gpu004", "spec.unschedulable": False, "status.conditions": ready, **plain}]
-            }
+            return {"items": [self.one(name, ready) for name in ("gpu003", "gpu004")]}
         if "/nodes/" in path:
-            return {"status.conditions": ready, "status.images": [{"names": ["docker.io/lab/pause:1"]}]}
+            return self.one("gpu004", ready) | {"status.images": [{"names": ["docker.io/lab/pause:1"]}]}
         if verb == "POST":
             self.pods[given["metadata"]["name"]] = given
         if verb == "DELETE":
@@ -79,10 +84,24 @@ class Cluster:
         running = {"containerID": "containerd://a", "restartCount": 0, "state": {"running": {"startedAt": "now"}}}
         return {"status.containerStatuses": [running], "metadata.name": "x", "kind": "Pod"}
 
+    def one(self, name: str, ready: list[dict[str, str]]) -> dict[str, Any]:
+        """A node; the cluster does what its health check would."""
+        unfit = not self.node.clock and name in ("gpu004", *self.others)
+        taint = {"key": "bringup.local/out-of-service", "value": "unfit", "effect": "NoSchedule"}
+        reason = {"bringup.local/out-of-service-reason": "bringup: chrony does not answer"}
+        return {
+            "metadata.name": name,
+            "metadata.annotations": reason if unfit else {},
+            "metadata.resourceVersion": "1",
+            "spec.taints": [taint] if unfit else [],
+            "spec.unschedulable": unfit,
+            "status.conditions": ready,
+        }
+
 
 def engine(cluster: Cluster) -> Kubernetes:
     controller = cast(SshHost, type("Controller", (), {"name": "ctl01"})())
-    hosts = {"gpu004": cast(SshHost, cluster.node)}
+    hosts = {name: cast(SshHost, cluster.node) for name in ("gpu003", "gpu004")}
     return Kubernetes(cluster, controller, hosts, {"gpu004": "10.0.0.4"}, "training")
 
 
@@ -150,5 +169,71 @@ def test_a_kubelet_is_started_again_where_the_api_server_fails(plan: Plan, monke
 def test_what_is_wrong_with_a_stopped_kubelet_is_said(changed: dict[str, Any], why: str, plan: Plan) -> None:
     assert why in kube.kubelet_stopped(STOPPED | changed)[1][0]
     again = from_raw.computed("P-10.measured", plan.site.name, plan, json.dumps(STOPPED | changed).encode())
+    assert isinstance(again, from_raw.Again)
+    assert why in again.problems[0]
+
+
+def test_a_node_without_a_time_service_is_seen_out_of_service_and_back(plan: Plan) -> None:
+    cluster = Cluster(plan, Node())
+    said = trials.stop_clock(engine(cluster))
+    assert (said["node"], said["taint"], said["cordoned"], said["others"]) == ("gpu004", "unfit", True, [])
+    assert [one["what"] for one in said["tried"]] == [
+        "cordon gpu003",
+        "evict the pods of gpu004",
+        "move gpu004 to another rack",
+    ]
+    assert kube.node_unfit(said)[1] == []
+    assert cluster.node.clock
+
+
+def test_a_time_service_is_started_again_where_the_api_server_fails(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(plan, Node())
+
+    def fails(*_: Any) -> float:
+        raise BadAnswer("ctl01", "read node", "an answer", "none", "look")
+
+    monkeypatch.setattr(trials, "_until_open", fails)
+    with pytest.raises(DeviceError):
+        trials.stop_clock(engine(cluster))
+    assert cluster.node.clock
+
+
+def test_another_node_that_goes_out_of_service_and_what_is_not_refused_are_seen(plan: Plan) -> None:
+    cluster = Cluster(plan, Node())
+    cluster.others, cluster.refuses = ["gpu003"], False
+    _, problems = kube.node_unfit(trials.stop_clock(engine(cluster)))
+    assert problems == [
+        "gpu003 went out of service as well",
+        "the API server lets a node's health check cordon gpu003, evict the pods of gpu004, move gpu004 to another rack",
+    ]
+
+
+UNFIT: dict[str, Any] = {
+    "node": "gpu004",
+    "noticed_s": 31.5,
+    "taint": "unfit",
+    "reason": "bringup: chrony does not answer",
+    "cordoned": True,
+    "others": [],
+    "back_s": 33.0,
+    "tried": [{"what": "cordon gpu003", "said": "its own node alone"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"noticed_s": 66}, "out of service after 66 s, expected 65 s at most"),
+        ({"taint": "S026.measured"}, "is S026.measured, not unfit"),
+        ({"reason": "fan swap"}, "is not the health check's"),
+        ({"cordoned": False}, "was not cordoned"),
+        ({"tried": []}, "nothing was tried"),
+    ],
+)
+def test_what_is_wrong_with_a_node_that_is_not_fit_is_said(changed: dict[str, Any], why: str, plan: Plan) -> None:
+    assert kube.node_unfit(UNFIT)[1] == []
+    again = from_raw.computed("P-17.measured", plan.site.name, plan, json.dumps(UNFIT | changed).encode())
     assert isinstance(again, from_raw.Again)
     assert why in again.problems[0]

@@ -420,6 +420,17 @@ def kubelet_stopped(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
 
 
 @pytest.fixture(scope="session")
+def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
+    """A GPU node whose time service was stopped for a while, only where the site file allows faults."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it stops the time service of a GPU node for a minute; a site allows it with "
+            "validation: {fault_injection: true} in its site file"
+        )
+    return _told(lambda: platform_trials.stop_clock(platform))
+
+
+@pytest.fixture(scope="session")
 def secrets_in_etcd(plan: Plan) -> Mapping[str, Told]:
     """By controller: how its member of etcd has the Secrets."""
     names = plan.devices.loc[plan.devices["role"] == "controller", "name"]

@@ -1,8 +1,8 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-16).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-17).
 
 P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn. P-04 tries pods as dry runs, and Jobs beyond
-limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet and P-11 rests on a
-training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
+limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet, P-17 a time service, and
+P-11 rests on a training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
@@ -147,6 +147,17 @@ def test_a_kubelet_that_stops_is_missed_and_its_pods_run_on(
     of_node = facts.nodes[kubelet_stopped.answer["node"]].identities if kubelet_stopped.answer else ()
     good = "{node} was missed after {noticed_s} s, its pod ran on; the kubelet was back {back_s} s after its start"
     return of_trial(kube.kubelet_stopped, kubelet_stopped, (*of_node, *controllers(plan, facts)), good)
+
+
+@check("P-17.measured", inputs=(*PLATFORM, "site.validation"))
+def test_a_node_that_is_not_fit_is_out_of_service_and_no_other(
+    subject: str, plan: Plan, facts: Facts, node_unfit: Told
+) -> Outcome:
+    of_node = facts.nodes[node_unfit.answer["node"]].identities if node_unfit.answer else ()
+    good = (
+        "{node} was out of service after {noticed_s} s, no other node was, and it was back after {back_s} s: {reason}"
+    )
+    return of_trial(kube.node_unfit, node_unfit, (*of_node, *controllers(plan, facts)), good)
 
 
 @check("P-11.measured", inputs=TRAINING)

@@ -1,10 +1,10 @@
 """Calls to the site's API server: runs on a controller (from standard input), prints one JSON array of answers.
 
 Standard library only. The request, a JSON object as first argument, has the path of a kubeconfig (`kubeconfig`), the seconds for
-all calls (`budget_s`) and the calls (`calls`): verb, path, body and its content type (`type`), the user to impersonate, whether the
-answer is plain text (`text`), and the fields to keep of the answer (`only`) or of each item of a list (`fields`): 25,000 answers
-are read as one. Of a refusal the message is kept. An answer has `status` and `body`; one that could not
-be had has `error`. Certificates are read by kubectl and kept in a folder that no other user can read, until they are loaded.
+all calls (`budget_s`) and the calls (`calls`): verb, path, body and its content type (`type`), the user and group to impersonate,
+whether the answer is plain text (`text`), and the fields to keep of the answer (`only`) or of each item of a list (`fields`), since
+25,000 answers are read as one. Of a refusal the message is kept. An answer has `status` and `body`; one that could not be had has
+`error`. Certificates are read by kubectl and kept in a folder that no other user can read, until they are loaded.
 """
 
 import base64
@@ -97,6 +97,8 @@ class Caller:
         )
         if one.get("user"):
             headers["Impersonate-User"] = one["user"]
+        if one.get("group"):
+            headers["Impersonate-Group"] = one["group"]
         data = json.dumps(one["body"]).encode() if one.get("body") is not None else None
         try:
             status, text = self.answer(one["verb"], self.prefix + one["path"], data, headers)

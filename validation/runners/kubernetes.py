@@ -208,14 +208,15 @@ class Kubernetes(OneRun, ApiServer):
         with self.reading("list nodes"):
             return {one.name: one for one in map(_node, body["items"])}
 
-    def _one_node(self, name: str) -> KubeNode:
+    def node(self, name: str) -> KubeNode:
+        """One node."""
         (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(name, safe='')}", "only": NODE_FIELDS})
         with self.reading(f"read node {name}"):
             return _node(body)
 
     def drain(self, node: str) -> Drain:
         """Why and since when a node takes no pods. BadAnswer for one that is cordoned and does not say since when."""
-        found = self._one_node(node)
+        found = self.node(node)
         words = {"idle": "IDLE", "drained": "IDLE+DRAIN", "down": "DOWN+NOT_RESPONDING"}[found.state]
         if found.state == "down" and found.cordoned:
             words = "DOWN+DRAIN+NOT_RESPONDING"
@@ -263,7 +264,7 @@ class Kubernetes(OneRun, ApiServer):
     ) -> None:
         """Set or remove a taint, and with `cordoned` cordon and reason. A node that somebody has changed meanwhile is refused: the
         API has no way to change one taint of a list."""
-        found = self._one_node(node)
+        found = self.node(node)
         taints = [dict(one) for one in found.taints.values() if one["key"] != key]
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": found.version},
@@ -397,7 +398,7 @@ class Kubernetes(OneRun, ApiServer):
         """A load as it is now, and the state of a node: IDLE, IDLE+DRAIN, or DOWN+NOT_RESPONDING where its kubelet is silent."""
         seen, state = self._seen([job_id]).get(job_id), ""
         if node:
-            state = {"idle": "IDLE", "drained": "IDLE+DRAIN", "down": "DOWN+NOT_RESPONDING"}[self._one_node(node).state]
+            state = {"idle": "IDLE", "drained": "IDLE+DRAIN", "down": "DOWN+NOT_RESPONDING"}[self.node(node).state]
         if seen is None:
             return Sight("", node=state)
         pods = [one for one in seen.current if one.node]

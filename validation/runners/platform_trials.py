@@ -1,7 +1,8 @@
-"""Two trials of a Kubernetes platform: an object changed by hand, and a kubelet that is stopped.
+"""Three trials of a Kubernetes platform: an object changed by hand, a kubelet that is stopped, and a node that is not fit.
 
     change_by_hand(plan, engine)      # the object as it was changed, and as it was put back
     stop_kubelet(engine)              # when the cluster noticed, and whether the node's pods ran on
+    stop_clock(engine)                # when the node's health check took it out of service, and what it may not do
 
 Both are undone before they return, and where they fail. Raise DeviceError where API server or node do not answer.
 """
@@ -11,16 +12,21 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
 from capacity.model import Plan
+from capacity.services.cluster import HEALTH_GROUP
 from capacity.services.platform import design
+from capacity.services.platform.topology import PREFIX
+from network.drivers import answers
 from network.drivers.answers import Flag, Line, Number
 from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
-from validation.facts.kube import NODES, path_of
+from validation.facts.kube import MESSAGE, NODES, path_of
 from validation.progress import note
+from validation.runners.jobset import OUT_OF_SERVICE
 from validation.runners.kubernetes import MERGE, PODS, Kubernetes
 from validation.runners.pods import node_pod
 
@@ -30,6 +36,7 @@ BUDGET_S = 180.0
 POLL_S = 1.0
 MARK = "bringup-runs-on-"
 READY = "Ready"
+RACK = f"{PREFIX}/rack"
 
 
 class ByHand(TypedDict):
@@ -50,6 +57,28 @@ class Stopped(TypedDict):
     ran_on: Flag
     back_s: Number
     same_container: Flag
+
+
+class Tried(TypedDict):
+    """What the identity of a node's health check tried as a dry run, and how the API server refused it; '' where it did not."""
+
+    what: Line
+    said: Line
+
+
+class Unfit(TypedDict):
+    """A node whose time service was stopped: seconds until it was out of service, with what taint, reason and cordon; which others
+    were as well that had not been before; seconds from the start of the service until the node was back.
+    """
+
+    node: Line
+    noticed_s: Number
+    taint: Line
+    reason: Line
+    cordoned: Flag
+    others: list[Line]
+    back_s: Number
+    tried: list[Tried]
 
 
 def change_by_hand(plan: Plan, engine: Kubernetes) -> ByHand:
@@ -75,16 +104,11 @@ def change_by_hand(plan: Plan, engine: Kubernetes) -> ByHand:
 
 def stop_kubelet(engine: Kubernetes) -> Stopped:
     """On the last GPU node that takes pods, with a pod of ours on it."""
-    ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
-    if not ready:
-        raise BadAnswer(
-            engine.controller.name, "stop a kubelet", "a GPU node that takes pods", "none", "kubectl get nodes"
-        )
-    node, mark = ready[-1], f"{MARK}{uuid.uuid4().hex[:8]}"
+    node, mark = _last_ready(engine, "stop a kubelet"), f"{MARK}{uuid.uuid4().hex[:8]}"
     host = engine.hosts[node]
     with running(engine, node, mark) as path:
         before = _container(engine, path)
-        with without_kubelet(host):
+        with without(host, "kubelet"):
             noticed_s = _until(engine, node, False)
             ran_on = host.run(["pgrep", "-f", mark], check=False).status == 0
         back_s = _until(engine, node, True)
@@ -112,14 +136,80 @@ def running(engine: Kubernetes, node: str, name: str) -> Iterator[str]:
         )
 
 
+def stop_clock(engine: Kubernetes) -> Unfit:
+    """On the last GPU node that takes pods: its clock follows nobody any more, which is a cause that goes by itself."""
+    node = _last_ready(engine, "stop a time service")
+    before = _out_of_service(engine)
+    tried = list(_trespasses(engine, node, next((name for name in engine.hosts if name != node), "")))
+    with without(engine.hosts[node], "chrony"):
+        noticed_s = _until_open(engine, node, False)
+        found, others = engine.node(node), _out_of_service(engine) - before - {node}
+    said = {
+        "node": node,
+        "noticed_s": noticed_s,
+        "taint": str(found.taints.get(OUT_OF_SERVICE, {}).get("value", "")),
+        "reason": found.reason,
+        "cordoned": found.cordoned,
+        "others": sorted(others),
+        "back_s": _until_open(engine, node, True),
+        "tried": tried,
+    }
+    return answers.read(Unfit, said, engine.source("stop a time service"))
+
+
+def _trespasses(engine: Kubernetes, node: str, other: str) -> Iterator[Tried]:
+    """What a node's health check must not be able to do, tried as it and as a dry run."""
+    who = {"user": f"{HEALTH_GROUP}:{node}", "group": HEALTH_GROUP}
+    evicts = {"key": OUT_OF_SERVICE, "value": "unfit", "effect": "NoExecute"}
+    bodies = {
+        f"cordon {other}": (other, {"spec": {"unschedulable": True}}),
+        f"evict the pods of {node}": (node, {"spec": {"taints": [evicts]}}),
+        f"move {node} to another rack": (node, {"metadata": {"labels": {RACK: "bringup-elsewhere"}}}),
+    }
+    for what, (name, body) in bodies.items():
+        if name:
+            path = f"{NODES}/{quote(name, safe='')}?dryRun=All"
+            call = {"verb": "PATCH", "path": path, "body": body, "type": MERGE, "only": (MESSAGE,), **who}
+            (answer,) = engine.ask(call, accept=(200, 403, 422))
+            yield {"what": what, "said": str(answer[MESSAGE] or "")}
+
+
+def _last_ready(engine: Kubernetes, operation: str) -> str:
+    ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
+    if not ready:
+        wanted, seen = "a GPU node that takes pods", "none"
+        raise BadAnswer(engine.controller.name, operation, wanted, seen, "kubectl get nodes")
+    return ready[-1]
+
+
+def _out_of_service(engine: Kubernetes) -> set[str]:
+    return {name for name, one in engine.nodes().items() if one.state == "drained"}
+
+
+def _until_open(engine: Kubernetes, node: str, open_: bool) -> float:
+    """Seconds until a node takes pods, or takes none; BadAnswer when the budget is spent."""
+    began = time.monotonic()
+    while engine.node(node).ready is not open_:
+        took_s = time.monotonic() - began
+        wanted = "back in service" if open_ else "out of service"
+        if took_s > BUDGET_S:
+            step = "journalctl -u bringup-node-health there"
+            raise BadAnswer(
+                node, "stop its time service", f"a node that is {wanted} within {BUDGET_S:g} s", "none", step
+            )
+        note(f"{node}: waiting until it is {wanted}")
+        engine.nap(POLL_S)
+    return round(time.monotonic() - began, 1)
+
+
 @contextmanager
-def without_kubelet(host: SshHost) -> Iterator[None]:
-    """Its kubelet is stopped, and started again whatever happens."""
+def without(host: SshHost, service: str) -> Iterator[None]:
+    """One of its services is stopped, and started again whatever happens."""
     try:
-        host.run(as_root("systemctl stop kubelet"))
+        host.run(as_root(f"systemctl stop {service}"))
         yield
     finally:
-        host.run(as_root("systemctl start kubelet"))
+        host.run(as_root(f"systemctl start {service}"))
 
 
 def as_root(command: str) -> str:

@@ -52,6 +52,13 @@ def test_a_kubelet_is_its_own_node_and_nobody_elses(made: Cluster) -> None:
         assert set(kubelets[node.name].addresses) == {node.address, node.name}
 
 
+def test_the_health_check_of_a_node_is_no_kubelet_and_no_administrator(made: Cluster) -> None:
+    health = {one.host: one for one in made.certificates if one.name == "node-health"}
+    assert set(health) == {one.name for one in made.nodes}
+    for name, one in health.items():
+        assert (one.user, one.groups) == (f"bringup:node-health:{name}", ("bringup:node-health",))
+
+
 def test_only_the_administrator_is_a_master_and_stays_on_the_controllers(made: Cluster) -> None:
     masters = [one for one in made.certificates if "system:masters" in one.groups]
     assert {(one.host, one.name) for one in masters} == {(one.name, "admin") for one in made.controllers}
