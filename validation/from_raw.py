@@ -753,6 +753,7 @@ FROM_RAW: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "P-05.measured": _kube(kube.who_may, "rights"),
     "P-13.applied": _kube(kube.objects, "objects"),
     "P-16.applied": _kube_node(kube.node, "nodes"),
+    "P-18.measured": _kube(kube.reclaimed, "reclaim"),
     "S007.applied": _gpus(gpu_faults.firmware),
     "S020.observed": _supplies,
     "S026.measured": _gpus(gpu_faults.installed),

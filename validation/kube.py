@@ -21,6 +21,7 @@ from validation.facts.kube import Trial, rights, trials
 from validation.facts.kueue import COUNT, count
 from validation.facts.quotas import Trial as Quota
 from validation.facts.quotas import trials as quota_trials
+from validation.facts.reclaim import pair as reclaim_pair
 
 Judged = tuple[dict[str, Any], list[str]]
 SHOWN = 6
@@ -378,6 +379,39 @@ def preempted(said: Mapping[str, Any], plan: Plan) -> Judged:
         ),
     ]
     value = {"start_s": start_s, "grace_s": said["grace_s"], "checkpoint_step": checkpoint, "resumed_step": resumed}
+    return value, problems
+
+
+def reclaimed(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """A job of one account that yielded its node to one of another account and of a higher priority, and a third of a lower one
+    that got nothing."""
+    told, wanted = said["reclaim"], reclaim_pair(plan)
+    if wanted is None:
+        return {"found": "no two accounts may hold a node each: none takes from another"}, []
+    yields, takes = wanted
+    if (told.get("yields"), told.get("takes")) != wanted:
+        return {"found": ""}, [f"accounts {yields} and {takes} were not tried"]
+    node = told["node"]
+    value = {"found": f"{takes} took {node} from {yields} by priority, and {yields} did not get it back by a lower one"}
+    if not node:
+        return {"found": ""}, [
+            f"no node was free for the job of {yields}: ask again when one is. {told['why']}".rstrip()
+        ]
+    problems = [
+        *(
+            [f"the job of {takes} did not get {node}: {told['why'] or 'Kueue said nothing'}"]
+            if told["took"] != node
+            else []
+        ),
+        *(
+            [f"Kueue evicted the job of {yields} for the reason {told['evicted'] or '(none)'}, expected {PREEMPTED}"]
+            if told["evicted"] != PREEMPTED
+            else []
+        ),
+        *([f"a job of a lower priority got {told['most']} pods"] if told["most"] else []),
+        *([] if told["why"] else ["Kueue did not say that the job of the lower priority waits"]),
+        *([] if told["stayed"] else [f"the job of {takes} did not run on beside one of a lower priority"]),
+    ]
     return value, problems
 
 

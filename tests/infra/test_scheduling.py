@@ -1,4 +1,4 @@
-"""How Kueue schedules on 100 simulated nodes in the places of a plan: gangs and blocks.
+"""How Kueue schedules on 100 simulated nodes in the places of a plan: gangs, blocks, and GPUs that one account takes from another.
 
 The control plane, Kueue and JobSet are real, and so are the platform's objects. Nodes and pods are kwok's: no container runs.
 """
@@ -14,6 +14,8 @@ from infra.kube.trial import Trial, gang, trial
 from infra.toolchain.control_plane import programs
 from infra.toolchain.controllers import controllers
 from tests.plans import plan_of
+from validation import kube
+from validation.facts import reclaim
 from validation.facts.gangs import BLOCK
 
 pytestmark = [pytest.mark.platform, pytest.mark.needs("kueue")]
@@ -89,3 +91,10 @@ def test_a_gang_that_no_block_holds_does_not_start_and_is_told_why(cluster: Tria
     said = refused(cluster, "research", "wide")
     assert f"allows to fit only {PER_BLOCK} out of {PER_BLOCK + 1} pod(s)" in said
     assert cluster.pods("research", "wide") == []
+
+
+def test_an_account_takes_a_node_of_another_by_priority_and_never_against_it(cluster: Trial) -> None:
+    plan = plan_of(SITE)
+    said = {"reclaim": reclaim.ask(plan, cluster.answers)}
+    assert kube.reclaimed(said, plan)[1] == []
+    assert cluster.pods("vision") == []

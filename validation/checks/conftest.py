@@ -42,6 +42,7 @@ from validation.facts import (
     node_results,
     probes,
     quotas,
+    reclaim,
     revoked,
     second_reader,
     separation_acts,
@@ -368,6 +369,15 @@ def quotas_said(plan: Plan) -> PlatformSaid:
     """What became of Jobs beyond the limits of accounts, which the site's Kueue was given."""
     try:
         return PlatformSaid({"quotas": quotas.ask(plan, kube_facts.over_ssh(plan))})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
+@pytest.fixture(scope="session")
+def reclaimed(plan: Plan) -> PlatformSaid:
+    """What became of Jobs of two accounts that want one node."""
+    try:
+        return PlatformSaid({"reclaim": reclaim.ask(plan, kube_facts.over_ssh(plan))})
     except DeviceError as error:
         return PlatformSaid({}, str(error))
 

@@ -1,8 +1,9 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-17).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-18).
 
-P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn. P-04 tries pods as dry runs, and Jobs beyond
-limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet, P-17 a time service, and
-P-11 rests on a training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
+P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn, P-18 three. P-04 tries pods as dry runs, and
+Jobs beyond limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet, P-17 a time
+service, and P-11 rests on a training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is
+undone.
 """
 
 import json
@@ -100,6 +101,13 @@ def test_a_lower_tier_yields_with_a_checkpoint_and_goes_on(
     subject: str, plan: Plan, facts: Facts, yielded: Told
 ) -> Outcome:
     return of_preemption(plan, facts, yielded)
+
+
+@check("P-18.measured", inputs=(*PLATFORM, *PLACES))
+def test_an_account_takes_from_another_by_priority_and_never_against_it(
+    subject: str, plan: Plan, facts: Facts, reclaimed: PlatformSaid
+) -> Outcome:
+    return outcome(kube.reclaimed, plan, reclaimed, controllers(plan, facts), "{found}", "reclaim")
 
 
 @check("P-04.measured", inputs=(*PLATFORM, *PLACES))

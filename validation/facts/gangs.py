@@ -17,13 +17,15 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services.platform.queues import LOCAL_QUEUE
 from capacity.services.platform.sharing import GPU_RESOURCE, whole_nodes
-from capacity.services.platform.topology import PREFIX, node_labels
+from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from capacity.services.slurm import CHECK_ACCOUNT, Design
 from capacity.services.slurm import design as nodes_of
 from validation.facts.kube import DONE, MESSAGE, ApiServer, CallApi, controller_of
 from validation.facts.kueue import (
     CLUSTER_QUEUES,
     JOB_OF_POD,
+    PRIORITIES,
+    PRIORITY,
     WORKLOAD_FIELDS,
     Object,
     condition_of,
@@ -60,8 +62,10 @@ def job(
     grace_s: int = 1,
     limit_s: int = LIMIT_S,
     labels: Mapping[str, str] | None = None,
+    node: str = "",
 ) -> Object:
-    """A Job of pods that do nothing, within one value of the node label `level`, or anywhere. It ends after it ran for limit_s."""
+    """A Job of pods that do nothing, within one value of the node label `level`, on a node, or anywhere. It ends after it ran for
+    limit_s."""
     container = {
         "name": "a",
         "image": image,
@@ -73,6 +77,7 @@ def job(
         "priorityClassName": tier,
         "terminationGracePeriodSeconds": grace_s,
         "containers": [container],
+        **({"nodeSelector": {HOSTNAME: node}} if node else {}),
     }
     ends = {"completionMode": "Indexed", "activeDeadlineSeconds": limit_s}
     return queued_job(name, namespace, LOCAL_QUEUE, pod, pods=pods, level=level, labels=labels, **ends)
@@ -147,9 +152,10 @@ class Site(ApiServer):
         return other
 
     @contextlib.contextmanager
-    def job(self, name: str, pods: int, level: str = "", gpus: int = 0) -> Iterator[None]:
-        """A Job while the body runs. gpus: of each pod; 0: all of a node."""
-        body = job(name, self.account, self.tier, pods, gpus or self.gpus, self._image, level, labels=self._labels)
+    def job(self, name: str, pods: int, level: str = "", gpus: int = 0, node: str = "") -> Iterator[None]:
+        """A Job while the body runs. gpus: of each pod; 0: all of a node, of that with the fewest."""
+        given = (self.account, self.tier, pods, gpus or self.gpus, self._image, level)
+        body = job(name, *given, labels=self._labels, node=node)
         self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,)})
         try:
             yield
@@ -219,6 +225,22 @@ class Site(ApiServer):
             ]
             waits = condition_of(queued["items"], name, "QuotaReserved", "False")
             return (len(running), len(pods["items"])), running, str(waits.get("message", ""))[:300]
+
+    def evicted(self, name: str) -> str:
+        """Why Kueue took the GPUs of a Job that ran, and queued it again; '' where it has not."""
+        (queued,) = self.ask({"verb": "GET", "path": workloads(self.account), "fields": WORKLOAD_FIELDS})
+        with self.reading(f"read the workload of {name}"):
+            return str(condition_of(queued["items"], name, "Requeued", "True").get("reason", ""))
+
+    @contextlib.contextmanager
+    def priority(self, body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+        """The label that gives a WorkloadPriorityClass to a Job, while the body runs; one that another run left is as good."""
+        name = body["metadata"]["name"]
+        self.ask({"verb": "POST", "path": PRIORITIES, "body": body, "only": (MESSAGE,)}, accept=(*DONE, 409))
+        try:
+            yield {PRIORITY: name}
+        finally:
+            self.ask({"verb": "DELETE", "path": f"{PRIORITIES}/{name}", "only": (MESSAGE,)}, accept=(*DONE, 404))
 
     def unreserved(self) -> int:
         """Whole GPUs of the site that Kueue has reserved for nobody; all quota stands at the root (platform/queues.py)."""

@@ -51,6 +51,18 @@ def queued_job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+def priority_class(name: str, value: int, description: str) -> Object:
+    """A WorkloadPriorityClass."""
+    metadata = {"name": name}
+    return {
+        "apiVersion": API,
+        "kind": "WorkloadPriorityClass",
+        "metadata": metadata,
+        "value": value,
+        "description": description,
+    }
+
+
 def condition_of(items: Iterable[Mapping[str, Any]], job: str, kind: str, status: str) -> Mapping[str, Any]:
     """A condition of a Job's workload, of `items` with WORKLOAD_FIELDS; {} where it has none with this status."""
     for one in items:

@@ -7,31 +7,27 @@ its limit together, each for less: the first runs, the second must wait. They ar
 account. Kueue orders them below every tier, so that none of them preempts anybody. They are deleted at the end.
 """
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from capacity.model import Plan
-from capacity.services.platform.queues import API
 from capacity.services.platform.sharing import whole_nodes
 from capacity.services.platform.tenancy import gpus_allowed
 from capacity.services.slurm import design as accounts_of
 from validation.facts.gangs import Site
-from validation.facts.kube import DONE, MESSAGE, CallApi
-from validation.facts.kueue import PRIORITIES, PRIORITY
+from validation.facts.kube import CallApi
+from validation.facts.kueue import priority_class
 
 FIRST, SECOND = "bringup-quota-first", "bringup-quota"
 BUDGET_S = 1800.0
 """After it no further trial starts. One takes seconds on an idle cluster, minutes on one in use. A choice of ours."""
-BELOW_ALL: dict[str, Any] = {
-    "apiVersion": API,
-    "kind": "WorkloadPriorityClass",
-    "metadata": {"name": "bringup-below-all-tiers"},
-    "value": -1_000_000_000,
-    "description": "Of acceptance's trials of limits: Kueue preempts nothing for them, and them for everything.",
-}
+BELOW_ALL = priority_class(
+    "bringup-below-all-tiers",
+    -1_000_000_000,
+    "Of acceptance's trials of limits: Kueue preempts nothing for them, and them for everything.",
+)
 """Tiers have priorities above 0, and Kueue preempts workloads of lower priority alone (LowerPriority of each queue)."""
 
 
@@ -78,9 +74,9 @@ def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) 
     """
     site, end = Site(plan, call, sleep), time.monotonic() + BUDGET_S
     said: list[dict[str, Any]] = []
-    with _priority(site):
+    with site.priority(BELOW_ALL) as label:
         for trial in trials(plan):
-            one = _try(site, trial)
+            one = _try(site, trial, label)
             said.append({**asdict(trial), **one})
             silent = not (one["ran"] or one["most"] or one["why"])
             if silent or time.monotonic() > end:
@@ -88,19 +84,7 @@ def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) 
     return said
 
 
-@contextlib.contextmanager
-def _priority(site: Site) -> Iterator[None]:
-    """The class BELOW_ALL while the body runs; one that another run left is as good."""
-    site.ask({"verb": "POST", "path": PRIORITIES, "body": BELOW_ALL, "only": (MESSAGE,)}, accept=(*DONE, 409))
-    try:
-        yield
-    finally:
-        name = BELOW_ALL["metadata"]["name"]
-        site.ask({"verb": "DELETE", "path": f"{PRIORITIES}/{name}", "only": (MESSAGE,)}, accept=(*DONE, 404))
-
-
-def _try(site: Site, trial: Trial) -> dict[str, Any]:
-    label = {PRIORITY: BELOW_ALL["metadata"]["name"]}
+def _try(site: Site, trial: Trial, label: Mapping[str, str]) -> dict[str, Any]:
     second = site.of(trial.second, label)
     if not trial.first:
         with second.job(SECOND, trial.pods):
