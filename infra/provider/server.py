@@ -103,7 +103,9 @@ async def end_with_engine(engine_address: str) -> None:
         writer.close()
 
 
-def serve(make_provider: Callable[[EngineLog], sdk.Provider], version: str) -> None:
+def serve(
+    make_provider: Callable[[EngineLog], sdk.Provider], version: str, servicer: type[Servicer] = Servicer
+) -> None:
     """Run a provider for the engine named on the command line until the engine ends.
 
     The engine passes its address as the first argument and reads our port from the first line of output.
@@ -115,7 +117,7 @@ def serve(make_provider: Callable[[EngineLog], sdk.Provider], version: str) -> N
         server = grpc.aio.server(options=GRPC_OPTIONS)
         provider = make_provider(EngineLog(engine_address))
         provider_pb2_grpc.add_ResourceProviderServicer_to_server(
-            Servicer(sys.argv[1:], version, provider, engine_address=engine_address), server
+            servicer(sys.argv[1:], version, provider, engine_address=engine_address), server
         )
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()

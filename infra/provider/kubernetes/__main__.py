@@ -3,7 +3,8 @@
 import importlib.metadata
 
 from infra.provider.kubernetes.provider import Kubernetes
+from infra.provider.kubernetes.unchanged import UnchangedServicer
 from infra.provider.server import serve
 
 if __name__ == "__main__":
-    serve(lambda log: Kubernetes(), importlib.metadata.version("pulumi-kubernetes"))
+    serve(lambda log: Kubernetes(), importlib.metadata.version("pulumi-kubernetes"), UnchangedServicer)

@@ -1,7 +1,7 @@
 """Pulumi's verbs onto an API server.
 
-State of a resource: its inputs as the cluster has them, `__inputs` as they were wanted, and the object's uid. Nothing else is
-kept, so that a heartbeat or a status is no change.
+State of a resource: its inputs as the cluster has them, `__inputs` as they were wanted where that is another, and the object's uid.
+Nothing else is kept, so that a heartbeat or a status is no change.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ FORCE, TIMEOUT = "pulumi.com/patchForce", "pulumi.com/timeoutSeconds"
 ROLLOUT_S = 600.0
 """As Pulumi's own provider waits for a Deployment."""
 POLL_S = 0.5
+CHECKED = ("apiVersion", "kind", "metadata", "data", "stringData")
 OWNER = "app.kubernetes.io/managed-by"
 KINDS = {"add": sdk.PropertyDiffKind.ADD, "delete": sdk.PropertyDiffKind.DELETE, "update": sdk.PropertyDiffKind.UPDATE}
 Object = dict[str, Any]
@@ -47,7 +48,10 @@ class Kubernetes(sdk.Provider):
         return sdk.ConfigureResponse(accept_secrets=True, supports_preview=True)
 
     async def check(self, request: sdk.CheckRequest) -> sdk.CheckResponse:
-        wanted = plain_map(request.new_inputs)
+        return sdk.CheckResponse(request.new_inputs, self.wrong(plain_map(request.new_inputs)))
+
+    def wrong(self, wanted: Object) -> list[sdk.CheckFailure]:
+        """What is wrong with the inputs of an object; those of CHECKED are looked at."""
         metadata = wanted.get("metadata")
         wrong = [sdk.CheckFailure(key, "is missing") for key in ("apiVersion", "kind") if not wanted.get(key)]
         if not isinstance(metadata, dict) or not metadata.get("name"):
@@ -56,7 +60,7 @@ class Kubernetes(sdk.Provider):
             # Of one without content the state has its name alone, whatever a controller writes into it.
             why = "this provider keeps no content of Secrets: it would be in Pulumi's state"
             wrong += [sdk.CheckFailure(key, why) for key in ("data", "stringData") if wanted.get(key)]
-        return sdk.CheckResponse(request.new_inputs, wrong)
+        return wrong
 
     async def diff(self, request: sdk.DiffRequest) -> sdk.DiffResponse:
         old, new = _inputs(plain_map(request.old_state)), plain_map(request.new_inputs)
@@ -74,7 +78,7 @@ class Kubernetes(sdk.Provider):
     async def create(self, request: sdk.CreateRequest) -> sdk.CreateResponse:
         wanted = plain_map(request.properties)
         if request.preview:
-            return sdk.CreateResponse(None, wrap_map(wanted | {WANTED: wanted, UID: UNKNOWN}))
+            return sdk.CreateResponse(None, wrap_map(wanted | {UID: UNKNOWN}))
         partial = _is_patch(request.urn)
         try:
             live = await self._api.read(wanted)
@@ -99,12 +103,12 @@ class Kubernetes(sdk.Provider):
     async def update(self, request: sdk.UpdateRequest) -> sdk.UpdateResponse:
         wanted = plain_map(request.news)
         if request.preview:
-            return sdk.UpdateResponse(wrap_map(wanted | {WANTED: wanted, UID: UNKNOWN}))
+            return sdk.UpdateResponse(wrap_map(wanted | {UID: UNKNOWN}))
         try:
             state = await self._applied(wanted)
             if why := await self._not_rolled_out(wanted):
                 raise RefusedError(
-                    f"{_named(wanted)}: {why}. {await self._rolled_back(plain_map(request.olds)[WANTED])}"
+                    f"{_named(wanted)}: {why}. {await self._rolled_back(_wanted(plain_map(request.olds)))}"
                 )
         except ClusterError as error:
             raise RefusedError(str(error)) from None
@@ -112,11 +116,11 @@ class Kubernetes(sdk.Provider):
 
     async def read(self, request: sdk.ReadRequest) -> sdk.ReadResponse:
         state = plain_map(request.properties)
-        if WANTED not in state:
+        if UID not in state:
             raise RefusedError(
                 f"{request.resource_id} cannot be imported by this provider: declare it, then run pulumi up"
             )
-        wanted = state[WANTED]
+        wanted = _wanted(state)
         try:
             live = await self._api.read(wanted)
         except ClusterError as error:
@@ -130,7 +134,7 @@ class Kubernetes(sdk.Provider):
         return sdk.ReadResponse(request.resource_id, wrap_map(_state(wanted, live)), wrap_map(seen))
 
     async def delete(self, request: sdk.DeleteRequest) -> None:
-        wanted = plain_map(request.properties)[WANTED]
+        wanted = _wanted(plain_map(request.properties))
         try:
             if not _is_patch(request.urn):
                 await self._api.delete(wanted)
@@ -142,6 +146,18 @@ class Kubernetes(sdk.Provider):
                 await self._api.apply(bare, force=False)
         except ClusterError as error:
             raise RefusedError(str(error)) from None
+
+    async def is_as(self, state: Object) -> bool:
+        """Whether the cluster has the object, the same one, as a state has it that differs in nothing from what was wanted."""
+        wanted = _inputs(state)
+        try:
+            live = await self._api.read(wanted)
+        except ClusterError as error:
+            raise RefusedError(str(error)) from None
+        if live is None or _state(wanted, live) != state:
+            return False
+        now = rollout(live)
+        return now is None or not now.failed
 
     @property
     def _api(self) -> Api:
@@ -192,7 +208,13 @@ class Kubernetes(sdk.Provider):
 
 
 def _state(wanted: Object, live: Object) -> Object:
-    return seen_as(wanted, live) | {WANTED: wanted, UID: str(live["metadata"].get("uid", ""))}
+    seen = seen_as(wanted, live)
+    return seen | ({} if seen == wanted else {WANTED: wanted}) | {UID: str(live["metadata"].get("uid", ""))}
+
+
+def _wanted(state: Object) -> Object:
+    wanted: Object = state.get(WANTED) or _inputs(state)
+    return wanted
 
 
 def _inputs(state: Object) -> Object:

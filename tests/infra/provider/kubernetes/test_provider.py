@@ -6,13 +6,19 @@ from typing import Any
 
 import httpx
 import pytest
+from google.protobuf import struct_pb2
+from hypothesis import given
+from hypothesis import strategies as st
 from pulumi.provider.experimental import provider as sdk
+from pulumi.provider.experimental.property_value import PropertyValue
+from pulumi.runtime.proto import provider_pb2
 
 from infra.kube.access import ClusterError, Connection
 from infra.provider.kubernetes import api as provider_api
 from infra.provider.kubernetes.api import Api
 from infra.provider.kubernetes.provider import Kubernetes
-from infra.provider.values import wrap_map
+from infra.provider.kubernetes.unchanged import UnchangedServicer
+from infra.provider.values import plain_map, plain_struct, wire_map, wrap_map
 
 URN = "urn:pulumi:s::p::kubernetes:core/v1:{kind}::name"
 
@@ -52,7 +58,7 @@ def test_what_a_controller_writes_into_a_secret_is_not_in_the_state(monkeypatch:
 
     monkeypatch.setattr(Api, "read", read)
     monkeypatch.setattr(Kubernetes, "_api", Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {})))
-    state = wrap_map({**wanted, "__inputs": wanted, "__uid": "1"})
+    state = wrap_map({**wanted, "__uid": "1"})
     urn = URN.format(kind="Secret")
     found = asyncio.run(Kubernetes().read(sdk.ReadRequest(urn, "a", state, wrap_map(wanted))))
     assert "c2VjcmV0" not in repr((found.properties, found.inputs))
@@ -110,3 +116,89 @@ def test_a_definition_that_is_slow_is_not_said_to_have_names_in_conflict(monkeyp
     api = Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {}))
     with pytest.raises(ClusterError, match="the cluster does not serve it: not established within 0 s"):
         asyncio.run(api.established(manifest))
+
+
+# ---- what did not change ---------------------------------------------------------------------------------------------
+CONTENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "x"}, "spec": {"n": 3}}
+STATE = {**CONTENT, "__uid": "1"}
+
+
+def servicer(monkeypatch: pytest.MonkeyPatch, live: dict[str, Any] | None) -> UnchangedServicer:
+    """Of a cluster whose object is `live`; the SDK's own conversion raises."""
+
+    async def read(self: Api, manifest: Any) -> Any:
+        return live
+
+    def converted(*_: Any) -> Any:
+        raise AssertionError("a message was converted")
+
+    monkeypatch.setattr(Api, "read", read)
+    monkeypatch.setattr(Kubernetes, "_api", Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {})))
+    monkeypatch.setattr(PropertyValue, "unmarshal_map", converted)
+    return UnchangedServicer([], "1", Kubernetes(), engine_address="")
+
+
+def asked(verb: Any, request: Any) -> Any:
+    return asyncio.run(verb(request, None))
+
+
+def on_the_wire(data: dict[str, Any]) -> Any:
+    return struct_pb2.Struct(fields=wire_map(data).fields)
+
+
+def test_an_object_that_did_not_change_is_passed_back_unconverted(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = {**CONTENT, "metadata": {"name": "a", "uid": "1", "resourceVersion": "7"}, "status": {"seen": True}}
+    one, state, inputs = servicer(monkeypatch, live), on_the_wire(STATE), on_the_wire(CONTENT)
+    urn = URN.format(kind="ConfigMap")
+    read = asked(one.Read, provider_pb2.ReadRequest(id="a", urn=urn, properties=state, inputs=inputs))
+    assert (read.id, read.properties, read.inputs) == ("a", state, inputs)
+    check = asked(one.Check, provider_pb2.CheckRequest(urn=urn, olds=inputs, news=inputs))
+    assert (check.inputs, list(check.failures)) == (inputs, [])
+    diff = asked(one.Diff, provider_pb2.DiffRequest(id="a", urn=urn, olds=state, news=inputs))
+    assert diff.changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+@pytest.mark.parametrize(
+    ("state", "live"),
+    [
+        (STATE, {**CONTENT, "metadata": {"name": "a", "uid": "1"}, "data": {"key": "y"}}),
+        (STATE, {**CONTENT, "metadata": {"name": "a", "uid": "2"}}),
+        (STATE, None),
+        ({**STATE, "__inputs": {**CONTENT, "data": {"key": "y"}}}, {**CONTENT, "metadata": {"name": "a", "uid": "1"}}),
+        ({**STATE, "data": {"key": "y"}}, {**CONTENT, "metadata": {"name": "a", "uid": "1"}}),
+    ],
+    ids=["another value", "another object", "gone", "wanted is another", "inputs are others"],
+)
+def test_an_object_that_changed_is_converted(
+    state: dict[str, Any], live: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, urn = servicer(monkeypatch, live), URN.format(kind="ConfigMap")
+    request = provider_pb2.ReadRequest(id="a", urn=urn, properties=on_the_wire(state), inputs=on_the_wire(CONTENT))
+    with pytest.raises(AssertionError, match="was converted"):
+        asked(one.Read, request)
+
+
+def test_another_wish_is_converted_to_say_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, urn = servicer(monkeypatch, None), URN.format(kind="ConfigMap")
+    news = on_the_wire({**CONTENT, "data": {"key": "y"}})
+    with pytest.raises(AssertionError, match="was converted"):
+        asked(one.Diff, provider_pb2.DiffRequest(id="a", urn=urn, olds=on_the_wire(STATE), news=news))
+
+
+def test_inputs_are_checked_without_being_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = on_the_wire({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"key": "eA=="}})
+    urn = URN.format(kind="Secret")
+    check = asked(servicer(monkeypatch, None).Check, provider_pb2.CheckRequest(urn=urn, news=secret))
+    assert [one.property for one in check.failures] == ["data"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_the_fast_way_to_plain_data_gives_what_the_slow_one_does(data: Any) -> None:
+    wire = wire_map({"a": data})
+    assert plain_struct(wire) == plain_map(PropertyValue.unmarshal_map(wire))
