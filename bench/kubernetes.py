@@ -1,6 +1,6 @@
 """Kueue on 1,000 simulated nodes in the places of a plan: a gang of 256 GPUs, jobs per second, and a gang that preempts another.
 
-    python -m bench.kubernetes [--nodes 1000] [--jobs 500]      after make setup-controllers
+    python -m bench.kubernetes [--nodes 1000] [--jobs 500]      after make setup-controllers; else it says that it did not run
 
 Control plane, Kueue and the platform's objects are real; nodes and pods are kwok's (infra/kube/trial.py). Prints what was seen.
 Exit status 1 where it is not what was planned: a gang in two blocks, more than one gang preempted, a job that did not end.
@@ -83,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = arguments.parse_args(argv)
     kubernetes, made = programs(), controllers()
     if kubernetes is None or made is None:
-        print("Kubernetes or its controllers are not built: make setup-controllers", file=sys.stderr)
-        return 1
+        print("Kueue on simulated nodes: NOT RUN, Kubernetes or its controllers are not built (make setup-controllers)")
+        return 0
     site = load_site(SITE)
     plan = build(site, assets=load_assets(site))
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from capacity.model import Plan
+from capacity.services.objects_seen import seen_as
 from capacity.services.platform import PlatformObject, design
-from capacity.services.platform.compare import seen_as
 from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
 from capacity.services.platform.topology import HOSTNAME, node_labels
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes

@@ -14,7 +14,7 @@ from typing import Any
 from pulumi.provider.experimental import provider as sdk
 from pulumi.runtime.rpc import UNKNOWN
 
-from capacity.services.platform.compare import replaced, seen_as
+from capacity.services.objects_seen import replaced, seen_as
 from infra.kube.access import ClusterError, connect
 from infra.provider.diff import differences
 from infra.provider.kubernetes.api import Api

@@ -4,6 +4,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from inventory.paths import repo_root
 
 END_LIMIT_S = 60
@@ -26,10 +28,11 @@ def test_the_provider_ends_when_its_engine_is_gone():
             process.wait()
 
 
-def test_a_process_that_only_compares_its_configuration_loads_neither_pandas_nor_drivers():
-    """The engine starts a second one in each run, and the program waits for it."""
+@pytest.mark.parametrize("module", ["infra.provider.__main__", "infra.provider.kubernetes.__main__"])
+def test_a_process_that_only_compares_its_configuration_loads_neither_pandas_nor_drivers(module: str):
+    """The engine starts one in each run, and a second one of `bringup`; the program waits for it."""
     code = (
-        "import sys, infra.provider.__main__\n"
+        f"import sys, {module}\n"
         "print([one for one in sys.modules if one in ('pandas', 'paramiko', 'sushy', 'capacity.build')])"
     )
     done = subprocess.run(

@@ -1,4 +1,4 @@
-from capacity.services.platform.compare import replaced, seen_as
+from capacity.services.objects_seen import replaced, seen_as
 
 
 def test_only_what_was_wanted_is_seen() -> None:

@@ -1,4 +1,4 @@
-"""What differs between an object as it was wanted and as the cluster has it. Pure.
+"""What differs between an object as it was wanted and as the cluster has it. Pure, and without pandas: the provider starts with it.
 
 Only what we set is compared: `seen_as(wanted, live)` is the part of `live` that `wanted` names. Kubernetes leaves zero values out
 of what it answers (False, 0, "", {}), so one that is wanted counts as seen when the key is absent.
