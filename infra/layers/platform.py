@@ -44,14 +44,16 @@ class Platform(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _declare_release(self, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """One controller: what runs waits for all else of its release, objects of its kinds wait for what runs."""
-        served, keys = [], [key_of(manifest) for manifest in manifests]
-        for number, manifest in enumerate(manifests):
+        """One controller: what runs waits for all else of its release, objects of its kinds wait for what runs.
+
+        And so for all of its release: to declare a dependency on each of 70 objects, for each of dozens, took 0.2 s.
+        """
+        keys = {key_of(manifest): manifest["kind"] for manifest in manifests}
+        runs, others = ([key for key, kind in keys.items() if (kind in WORKLOADS) is one] for one in (True, False))
+        for key, manifest in zip(keys, manifests, strict=True):
+            self._declare(key, manifest, others if manifest["kind"] in WORKLOADS else [])
             if manifest["kind"] == "CustomResourceDefinition":
-                served.append(manifest["spec"]["names"]["kind"])
-            others = [key for key, one in zip(keys, manifests, strict=True) if one["kind"] not in WORKLOADS]
-            self._declare(keys[number], manifest, others if manifest["kind"] in WORKLOADS else [])
-        self._needs |= dict.fromkeys(served, keys)
+                self._needs[manifest["spec"]["names"]["kind"]] = [key, *runs]
 
     def _declare(self, key: str, manifest: Mapping[str, Any], needs: Sequence[str]) -> None:
         space = f"Namespace/{manifest['metadata'].get('namespace', '')}"
