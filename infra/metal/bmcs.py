@@ -125,16 +125,16 @@ class Load:
 
     def _start(self) -> None:
         boot = self.bmc["boot"]
-        self.power.cd = Path(self.bmc["cd"]) if self.bmc["cd"] else None
+        cd = Path(self.bmc["cd"]) if self.bmc["cd"] else None
         start = STARTS.get(boot["target"], "disk") if boot["enabled"] != "Disabled" else "disk"
-        if start == "cd" and self.power.cd is None:  # firmware goes on with its next boot device
+        if start == "cd" and cd is None:  # firmware goes on with its next boot device
             start = "disk"
         if boot["enabled"] == "Once":
             boot.update(enabled="Disabled", target="None")
         self.bmc["bios"].update(self.bmc["bios_pending"])  # settings take effect at a boot, as on metal
         self.bmc["bios_pending"] = {}
         self.updates.host_starts()
-        self.power.on(start)
+        self.power.on(start, cd)
         self.boots, self.booted_from = self.boots + 1, start
         threading.Thread(
             target=self._watch, args=(self.power.process, self.power.machine.console(start)), daemon=True

@@ -897,18 +897,22 @@ def without_drive(demo: Demo, bringing: Bringing, proofs: Proofs, names: Sequenc
         power.on("disk")
     said: dict[str, str | None] = dict.fromkeys(names)
     deadline = time.monotonic() + BUDGET_S["first-boot"]
-    while None in said.values() and time.monotonic() < deadline:
-        for name in names:
-            if said[name] is None:
-                said[name] = bringing.run(name, "hostname; grep -o '\\[[U_]*\\]$' /proc/mdstat")
+
+    def due() -> list[str]:
+        return [name for name in names if said[name] is None and bringing.servers[name].power.is_on]
+
+    while time.monotonic() < deadline and (waiting := due()):
+        for name in waiting:
+            said[name] = bringing.run(name, "hostname; grep -o '\\[[U_]*\\]$' /proc/mdstat")
         time.sleep(1)
     for name in names:
         power, mirror = bringing.servers[name].power, said[name]
+        state = "on" if power.is_on else f"off: {power.machine.log}"
         power.off()
         power.machine = whole[name]
         gone, left_drive = whole[name].drives[lost].serial, whole[name].drives[1 - lost].serial
         if mirror is None or "_" not in mirror:
-            raise DemoError(f"{name} does not start without its drive {gone}: {mirror!r}")
+            raise DemoError(f"{name} does not start without its drive {gone}: it says {mirror!r} and is {state}")
         proofs.started(name, written(bringing, name)[-1].time, left_drive)
         demo.say(f"{name}: starts without {gone}, mirror {mirror.split()[-1]}")
 

@@ -3,7 +3,7 @@
     machine = Machine("gpu001", "52:54:00:78:00:01", "tap1", uefi=False, drives=(Drive("SIM-DR-1001A", path), …), folder=folder)
     command(machine, "network")       the command line
     Power(machine).on("network")      starts it; it ends when the guest reboots or switches off
-    Power(machine).on("cd")           starts it from Power.cd, an ISO
+    Power(machine).on("cd", iso)      starts it from an ISO
 
 A reboot ends the machine, as a BMC's boot override `Once` does: what it starts from next is said anew.
 """
@@ -79,6 +79,11 @@ class Machine:
         """The file of its serial console when started from there."""
         return self.folder / f"{self.name}-{start}.log"
 
+    @property
+    def log(self) -> Path:
+        """What QEMU says of it."""
+        return self.folder / f"{self.name}.qemu"
+
 
 def slot_of(card: int) -> str:
     """The slot of card n, from 0: two of them are behind each PCIe switch."""
@@ -152,16 +157,14 @@ class Power:
 
     def __init__(self, machine: Machine, namespace: str) -> None:
         self.machine, self.namespace = machine, namespace
-        self.cd: Path | None = None
-        """What is in its CD drive from the next start on."""
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_on(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def on(self, start: From) -> None:
-        """Switch on; off first where it is on."""
+    def on(self, start: From, cd: Path | None = None) -> None:
+        """Switch on, with this ISO in its CD drive; off first where it is on."""
         self.off()
         machine = self.machine
         machine.folder.mkdir(parents=True, exist_ok=True)
@@ -171,9 +174,9 @@ class Power:
         for drive in machine.drives:
             drive.ensure()
         machine.console(start).unlink(missing_ok=True)
-        with (machine.folder / f"{machine.name}.qemu").open("ab") as log:
+        with machine.log.open("ab") as log:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", self.namespace, *command(machine, start, self.cd)],
+                ["ip", "netns", "exec", self.namespace, *command(machine, start, cd)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -50,7 +50,7 @@ class Switch:
         self.machine = Machine(
             "gpu001", SPEC.mac, "tap1", uefi=False, drives=(Drive("S1", folder / "s1"),), folder=folder
         )
-        self.cd: Path | None = None
+        self.cds = list[Path | None]()
         self.process: Process | None = None
         self.starts: list[str] = []
         self.started = threading.Condition()
@@ -59,8 +59,9 @@ class Switch:
     def is_on(self) -> bool:
         return self.process is not None and not self.process.ended.is_set()
 
-    def on(self, start: str) -> None:
+    def on(self, start: str, cd: Path | None = None) -> None:
         self.process = Process()
+        self.cds.append(cd)
         with self.started:
             self.starts.append(start)
             self.started.notify_all()
@@ -103,8 +104,11 @@ def test_a_cd_is_started_once_and_only_where_one_is_in(load: tuple[Load, Switch]
         machines.update("gpu001", "boot", {"target": "Cd", "enabled": "Once"})
         machines.reset("gpu001", "PowerCycle")
     machines.reset("gpu001", "PowerCycle")
-    assert switch.starts == ["disk", "cd", "disk"]
-    assert switch.cd == tmp_path / "management.iso", "it stays in until it is ejected"
+    machines.update("gpu001", "cd", "")
+    machines.reset("gpu001", "PowerCycle")
+    assert switch.starts == ["disk", "cd", "disk", "disk"]
+    cd = tmp_path / "management.iso"
+    assert switch.cds == [None, cd, cd, None], "it stays in until it is ejected"
 
 
 def test_a_machine_that_restarts_by_itself_is_started_again_and_one_that_ends_is_not(load: tuple[Load, Switch]) -> None:

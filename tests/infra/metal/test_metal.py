@@ -396,3 +396,14 @@ def test_a_node_that_is_slow_to_log_in_is_asked_again_within_the_budget(
     clock = itertools.count(0.0, run.LOGIN_S)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     assert one.ask("gpu001", "hostname") == said
+
+
+def test_a_machine_that_went_off_is_not_waited_for(bringing, tmp_path: Path) -> None:
+    def dies(net: Net, switch: Switch, number: int, start: str) -> None:
+        switch.is_on = False
+
+    one, switch, _ = bringing(dies)
+    whole = switch.machine
+    with pytest.raises(demo.DemoError, match=r"without its drive \w+: it says None and is off: .*gpu001\.qemu"):
+        demo.without_drive(cast(demo.Demo, None), one, cast(Proofs, None), ["gpu001"], 0)
+    assert switch.machine is whole
