@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from capacity.services.boot import Image, parse_image
-from capacity.services.boot.images import PARTS
 
 IMAGES = "images"
 """Folder of the built images, within that of a site's outputs: ROLE/image.json each."""
@@ -17,4 +16,4 @@ def load_images(folder: Path) -> dict[str, Image]:
 
 def sent_bytes(folder: Path, image: Image) -> int:
     """Bytes that a server fetches of an image in the folder. OSError names a part that is not there."""
-    return sum((folder / image.role / image.parts[name].file).stat().st_size for name in PARTS)
+    return sum((folder / image.role / image.parts[name].file).stat().st_size for name in image.needed)

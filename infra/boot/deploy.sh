@@ -5,12 +5,15 @@
 # Kernel arguments: bringup.plan=URL of the plan, bringup.mac=MAC of the boot port; or bringup.medium=ID of the CD that holds plans,
 # seeds and image (infra/boot/iso.py), where the network is not used. The plan is a list of assignments
 # (capacity/services/boot/scripts.py): DEVICE ROLE VERSION SERIALS CONSENTS IMAGES LAYOUT SEED REPORT, and FILE SHA256 SIZE of
-# each part of the image: ROOT ESP BIOS MBR. IMAGES, LAYOUT and SEED are URLs, or paths on the CD.
+# each part of the image: ROOT ESP BIOS MBR. IMAGES, LAYOUT and SEED are URLs, or paths on the CD. LUKS, RECOVERY and PCRS, and the
+# part BOOT, are there where the root is to be encrypted: UUID of the LUKS2 volume, the site's public key (RSA, DER in base64) that the
+# recovery key is sealed to, and the PCRs that the TPM asks for ('' for none). The keys are made here, and leave this server sealed only.
 #
 # A drive is written only if it is empty, if a consent names its serial number and its content, or if the mark on it says that this
 # server was being written when the power went. The mark lies at 32 KiB, between the partition table and the first partition.
 set -u
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
+export DM_DISABLE_UDEV=1    # nobody answers for udev here
 MARK_BLOCK=64       # of 512 bytes
 HEAD_MIB=2          # what a drive's content is known by: its first 2 MiB and its last one
 FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of the state `image`
@@ -121,6 +124,98 @@ restart() {     # without the CD: firmware that tries CDs before drives would st
     reboot -f
 }
 
+parts() {       # partition NUMBER of each drive of FOUND
+    for pair in $FOUND; do part "${pair##*=}" "$1"; done
+}
+
+make_array() {  # NUMBER NAME MEMBER...: a mirror, where there are two members; the device to write to is then in ARRAY
+    ARRAY=/dev/md$1 name=$2
+    shift 2
+    [ $# -gt 1 ] || { ARRAY=$1; return; }
+    mdadm --zero-superblock "$@" 2>/dev/null
+    mdadm --create "$ARRAY" --run --level=1 --raid-devices=$# --metadata=1.2 --bitmap=internal --homehost=any --name="$name" "$@" >/tmp/said 2>&1 || stop disk-failed "mirror: $(tail -n 1 /tmp/said)"
+    echo frozen >"/sys/block/${ARRAY##*/}/md/sync_action" 2>/dev/null     # what is written goes to both; the rest is copied later
+}
+
+assemble() {    # NUMBER MEMBER...: the mirror that was stopped; its device is then in ARRAY
+    ARRAY=/dev/md$1
+    shift
+    [ $# -gt 1 ] || { ARRAY=$1; return; }
+    mdadm --assemble --run "$ARRAY" "$@" >/dev/null 2>&1 || stop disk-failed "the mirror cannot be assembled"
+}
+
+stop_array() { [ "$MEMBERS" = 1 ] || mdadm --stop "$1" >/dev/null 2>&1; }
+
+offset() { mdadm --examine "$1" | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p'; }
+
+skipped() { if [ "$MEMBERS" = 1 ]; then echo 0; else offset "$1"; fi; }     # sectors of a member before its data
+
+write_to() {    # DEVICE WHAT FILE
+    set -o pipefail
+    fetch "$3" | dd of="$1" bs=4M iflag=fullblock conv=fsync 2>/tmp/said || stop image-broken "$2: $(tail -n 1 /tmp/said)"
+    set +o pipefail
+}
+
+# Read back from each drive, not from the mirror and not from memory: that is what READER does, given member and size.
+verify() {      # WHAT READER SHA256 SIZE MEMBER...
+    what=$1 reader=$2 planned=$3 size=$4
+    shift 4
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    for member in "$@"; do "$reader" "$member" "$size" >"/tmp/hash-${member##*/}" & done
+    wait
+    for member in "$@"; do
+        is=$(cat "/tmp/hash-${member##*/}")
+        [ "$is" = "$planned" ] || stop image-altered "$what on $member reads $is, planned $planned"
+    done
+}
+
+plain() { hash_of "$1" "$2" "$(skipped "$1")"; }
+
+# A LUKS2 volume is opened on each member alone, read only, at the place and in the size that it has in the mirror.
+decrypted() {
+    name=${1##*/}
+    echo "0 $SECTORS linear $1 $(skipped "$1")" | dmsetup create --readonly "member-$name" &&
+        keyed open --readonly "/dev/mapper/member-$name" "plain-$name" &&
+        hash_of "/dev/mapper/plain-$name" "$2"
+    cryptsetup close "plain-$name"
+    dmsetup remove "member-$name"
+} 2>/dev/null
+
+last_words() { tail -n 3 /tmp/said | tr '\n' ' '; }
+
+has_tpm() { [ "$(cat /sys/class/tpm/tpm0/tpm_version_major 2>/dev/null)" = 2 ] && [ -c /dev/tpmrm0 ]; }
+
+keyed() { printf %s "$KEY" | cryptsetup --key-file - "$@"; }    # cryptsetup with the recovery key, which is in no file
+
+# The key has 256 bits of chance, so a slow derivation would add nothing (cryptsetup(8), --pbkdf-force-iterations has 1,000 at least).
+encrypt() {     # DEVICE
+    mkdir -p /run/cryptsetup    # for its locks
+    KEY=$(head -c 64 /dev/urandom | sha256sum | cut -c 1-64)
+    keyed luksFormat --batch-mode --type luks2 --uuid "$LUKS" --cipher aes-xts-plain64 --key-size 512 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" >/tmp/said 2>&1 || stop disk-failed "LUKS2: $(last_words)"
+    keyed open "$1" root >/tmp/said 2>&1 || stop disk-failed "LUKS2: $(last_words)"
+    SECTORS=$(blockdev --getsz "$1")
+}
+
+# By the programs of the written system on /mnt: the recovery key (slot 0) for the holder of the site's key, and a second one (slot 1)
+# that this server's TPM alone gives back. Both lie in the header of the volume, as tokens. Folders of their own in memory, so that
+# nothing that passes through a file stays.
+seal() {        # DEVICE
+    [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd   # for bash, which clevis is written in
+    for folder in dev proc sys; do mount -o bind "/$folder" "/mnt/$folder"; done
+    for folder in run tmp; do mount -t tmpfs -o mode=0700 tmpfs "/mnt/$folder"; done
+    echo "$RECOVERY" | base64 -d >/mnt/run/recovery.der
+    sealed=$(printf %s "$KEY" | chroot /mnt openssl pkeyutl -encrypt -pubin -keyform DER -inkey /run/recovery.der -pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 2>/tmp/said | base64 | tr -d '\n')
+    [ -n "$sealed" ] || stop not-sealed "recovery key: $(last_words)"
+    echo "{\"type\":\"bringup-recovery\",\"keyslots\":[\"0\"],\"rsa_oaep_sha256\":\"$sealed\"}" | cryptsetup token import --token-id 0 "$1" >/tmp/said 2>&1 || stop not-sealed "recovery key: $(last_words)"
+    policy='{}'
+    [ -z "$PCRS" ] || policy="{\"pcr_bank\":\"sha256\",\"pcr_ids\":\"$PCRS\"}"
+    printf %s "$KEY" | chroot /mnt clevis luks bind -y -s 1 -k - -d "$1" tpm2 "$policy" >/tmp/said 2>&1 || stop not-sealed "TPM: $(last_words)"
+    # shellcheck disable=SC2016  # that shell expands it
+    chroot /mnt sh -c 'clevis luks pass -d "$1" -s 1 | cryptsetup open --test-passphrase --key-file - "$1"' sh "$1" >/tmp/said 2>&1 || stop not-sealed "the TPM does not give the key back: $(last_words)"
+    for folder in tmp run sys proc dev; do umount "/mnt/$folder"; done
+}
+
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev 2>/dev/null
@@ -159,9 +254,12 @@ open "$PLAN" 30 >/tmp/plan || stop no-plan "$PLAN cannot be fetched"
 # shellcheck disable=SC1091  # it exists only on the server
 . /tmp/plan
 report started "image $ROLE $VERSION"
+LUKS=${LUKS:-}
+[ -z "$LUKS" ] || has_tpm || stop no-tpm "no TPM 2.0"
 
 FOUND=
 SIZE_MIB=$(((ROOT_SIZE + ESP_SIZE) / 1048576 + 32))
+[ -z "$LUKS" ] || SIZE_MIB=$((SIZE_MIB + BOOT_MIB + 16))    # 16 MiB: header of LUKS2 (cryptsetup(8), luksFormat)
 for serial in $SERIALS; do
     drive=$(drives | while read -r name has; do [ "$has" = "$serial" ] && echo "$name"; done)
     [ -n "$drive" ] || stop wrong-disk "no drive with serial number $serial; there are: $(drives | tr '\n' ';')"
@@ -195,7 +293,6 @@ report writing "image $ROLE $VERSION to$FOUND"
 open "$LAYOUT" 30 >/tmp/layout || stop no-plan "$LAYOUT cannot be fetched"
 NONCE=$(cat /proc/sys/kernel/random/uuid)
 mdadm --stop --scan >/dev/null 2>&1
-ROOTS=
 for pair in $FOUND; do
     serial=${pair%%=*} drive=${pair##*=}
     set_mark "$drive" "bringup writing $DEVICE $serial $VERSION $NONCE"
@@ -204,39 +301,36 @@ for pair in $FOUND; do
     set_mark "$drive" "bringup writing $DEVICE $serial $VERSION $NONCE"
     blockdev --rereadpt "/dev/$drive" 2>/dev/null
     mdev -s 2>/dev/null
-    ROOTS="$ROOTS $(part "$drive" 3)"
 done
-ROOT=${ROOTS# }
-if [ $MEMBERS -gt 1 ]; then
-    # shellcheck disable=SC2086
-    mdadm --zero-superblock $ROOTS 2>/dev/null
-    # shellcheck disable=SC2086
-    mdadm --create /dev/md0 --run --level=1 --raid-devices=$MEMBERS --metadata=1.2 --bitmap=internal --homehost=any --name=root $ROOTS >/tmp/said 2>&1 || stop disk-failed "mirror: $(tail -n 1 /tmp/said)"
-    echo frozen >/sys/block/md0/md/sync_action 2>/dev/null     # what is written goes to both; the rest is copied later
-    ROOT=/dev/md0
+# shellcheck disable=SC2046,SC2086  # lists of words are meant
+if [ -n "$LUKS" ]; then
+    BOOTS=$(parts 3) ROOTS=$(parts 4)
+    make_array 1 boot $BOOTS
+    write_to "$ARRAY" boot "$BOOT_FILE"
+    stop_array "$ARRAY"
+    make_array 0 root $ROOTS
+    encrypt "$ARRAY"
+    write_to /dev/mapper/root root "$ROOT_FILE"
+    cryptsetup close root
+    report verifying "image $ROLE $VERSION"
+    stop_array "$ARRAY"
+    verify boot plain "$BOOT_SHA256" "$BOOT_SIZE" $BOOTS
+    verify root decrypted "$ROOT_SHA256" "$ROOT_SIZE" $ROOTS
+    assemble 1 $BOOTS
+    BOOT=$ARRAY
+    assemble 0 $ROOTS
+    keyed open "$ARRAY" root || stop disk-failed "the LUKS2 volume cannot be opened"
+    ROOT=/dev/mapper/root
+else
+    ROOTS=$(parts 3)
+    make_array 0 root $ROOTS
+    write_to "$ARRAY" root "$ROOT_FILE"
+    report verifying "image $ROLE $VERSION"
+    stop_array "$ARRAY"
+    verify root plain "$ROOT_SHA256" "$ROOT_SIZE" $ROOTS
+    assemble 0 $ROOTS
+    ROOT=$ARRAY
 fi
-set -o pipefail
-fetch "$ROOT_FILE" | dd of="$ROOT" bs=4M iflag=fullblock conv=fsync 2>/tmp/said || stop image-broken "root: $(tail -n 1 /tmp/said)"
-set +o pipefail
-
-# Read back from each drive, not from the mirror and not from memory.
-offset() { mdadm --examine "$1" | sed -n 's/ *Data Offset : \([0-9]*\) sectors/\1/p'; }
-report verifying "image $ROLE $VERSION"
-[ $MEMBERS -gt 1 ] && mdadm --stop /dev/md0 >/dev/null 2>&1
-sync
-echo 3 >/proc/sys/vm/drop_caches
-for member in $ROOTS; do
-    skip=0
-    [ $MEMBERS -gt 1 ] && skip=$(offset "$member")
-    hash_of "$member" "$ROOT_SIZE" "$skip" >"/tmp/hash-${member##*/}" &
-done
-wait
-for member in $ROOTS; do
-    is=$(cat "/tmp/hash-${member##*/}")
-    [ "$is" = "$ROOT_SHA256" ] || stop image-altered "root on $member reads $is, planned $ROOT_SHA256"
-done
-# shellcheck disable=SC2086
-[ $MEMBERS -gt 1 ] && { mdadm --assemble --run /dev/md0 $ROOTS >/dev/null 2>&1 || stop disk-failed "the mirror cannot be assembled"; }
 
 e2fsck -fp "$ROOT" >/dev/null 2>&1
 resize2fs "$ROOT" >/dev/null 2>&1 || stop disk-failed "the root file system cannot be grown"
@@ -246,8 +340,15 @@ for file in meta-data user-data network-config; do
     open "$SEED/$file" 30 >"/mnt/var/lib/cloud/seed/nocloud/$file" || stop no-seed "$SEED/$file cannot be fetched"
 done
 echo "$ROLE $VERSION $ROOT_SHA256" >/mnt/etc/bringup-image
+if [ -n "$LUKS" ]; then
+    seal "$ARRAY"
+    e2fsck -fp "$BOOT" >/dev/null 2>&1
+    resize2fs "$BOOT" >/dev/null 2>&1 || stop disk-failed "the file system of /boot cannot be grown"
+    stop_array "$BOOT"
+fi
 umount /mnt
-[ $MEMBERS -gt 1 ] && mdadm --stop /dev/md0 >/dev/null 2>&1
+[ -z "$LUKS" ] || cryptsetup close root
+stop_array "$ARRAY"
 
 for pair in $FOUND; do
     serial=${pair%%=*} drive=${pair##*=}

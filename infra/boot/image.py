@@ -6,6 +6,7 @@ Out, in the folder of the role:
     image.signed.json    that file in a DSSE envelope signed by the site's evidence key
     sbom.cdx.json        packages, CycloneDX 1.5
     root.img.zst         ext4
+    bootfs.img.zst       ext4 with what is in /boot, of an image for encrypted disks only: GRUB cannot open the root by a TPM
     esp.img.zst          FAT32 with shim, GRUB and a configuration that finds the root by its UUID
     core.img, boot.img   GRUB for BIOS
     cd.img               GRUB for BIOS on a CD (infra/boot/iso.py)
@@ -49,6 +50,7 @@ IMAGES_FILE = HERE / "images.yaml"
 EPOCH = 1767225600
 """2026-01-01 UTC: files that are newer get this time, so that the day of building does not change the image."""
 SCRATCH = ".build-"
+PACKED = ".zst"
 MIB = 2**20
 SECTOR = 512
 FIRST_LBA = 2048
@@ -102,20 +104,24 @@ MAILADDR root
 """
 GRUB_CFG = """# Written by `bringup image build`. The links /vmlinuz and /initrd.img follow the newest kernel package.
 set timeout=1
-search --no-floppy --fs-uuid --set=root {root}
+search --no-floppy --fs-uuid --set=root {files}
 menuentry 'Linux' {{
     linux /vmlinuz root=UUID={root} ro console=tty0 console=ttyS0,115200n8 panic=30 {arguments}
     initrd /initrd.img
 }}
 """
-GRUB_BIOS = """search.fs_uuid {root} root
-set prefix=($root)/boot/grub
+GRUB_BIOS = """search.fs_uuid {files} root
+set prefix=($root){folder}
 """
 """GRUB's rescue parser runs this from the core image; then `normal` reads grub.cfg from the prefix."""
-GRUB_EFI = """search --no-floppy --fs-uuid --set=root {root}
-set prefix=($root)/boot/grub
-configfile ($root)/boot/grub/grub.cfg
+GRUB_EFI = """search --no-floppy --fs-uuid --set=root {files}
+set prefix=($root){folder}
+configfile ($root){folder}/grub.cfg
 """
+CRYPTTAB = "root UUID={luks} none luks,initramfs\n"
+"""Opened in the initramfs by clevis, which answers the question for a passphrase (clevis-initramfs); a person may, too."""
+KERNEL_LINKS = "do_symlinks = yes\nlink_in_boot = yes\n"
+"""kernel-img.conf(5): where /boot is apart, GRUB reads its links there."""
 GRUB_CD = """search.file {config} root
 set prefix=($root){folder}
 """
@@ -133,7 +139,9 @@ class ImageBuildError(Exception):
 
 @dataclass(frozen=True)
 class System:
-    """What an image is made of: a row of images.yaml, chosen by operating system and role. `pins`: package and upstream version."""
+    """What an image is made of: a row of images.yaml, chosen by operating system and role. `pins`: package and upstream version.
+    `encrypted`: its root goes to LUKS2, and /boot is a file system of its own.
+    """
 
     role: str
     suite: str
@@ -144,11 +152,30 @@ class System:
     arguments: str
     waiting: tuple[str, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
+    encrypted: bool = False
 
     @property
     def root_uuid(self) -> str:
         """UUID of the root file system: the same for every image of a role."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"bringup:image:{self.suite}:{self.role}"))
+        return self._uuid("")
+
+    @property
+    def boot_uuid(self) -> str:
+        """UUID of the file system that has kernel and GRUB's configuration."""
+        return self._uuid(":boot") if self.encrypted else self.root_uuid
+
+    @property
+    def luks_uuid(self) -> str:
+        """UUID of the LUKS2 volume that the root lies in; '' for an image that is not encrypted."""
+        return self._uuid(":luks") if self.encrypted else ""
+
+    @property
+    def grub_folder(self) -> str:
+        """GRUB's folder on the file system `boot_uuid`."""
+        return "/grub" if self.encrypted else "/boot/grub"
+
+    def _uuid(self, of: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"bringup:image:{self.suite}:{self.role}{of}"))
 
 
 def pins(site: Site) -> dict[str, str]:
@@ -194,10 +221,12 @@ def system(
     sources: Sequence[str] = (),
     more: Iterable[str] = (),
     pinned: Mapping[str, str] | None = None,
+    encrypted: bool = False,
 ) -> System:
     """The row for an operating system ('debian-12') and a role. `virtual`: the kernel for virtual machines, which is smaller.
     `sources`: lines of sources.list that replace the distribution's (a mirror, or a snapshot, which makes builds repeatable).
     `more`: packages beside the row's (`configured`). `pinned`: upstream version by package (`pins`).
+    `encrypted`: for disks that the server's TPM unlocks; ImageBuildError for a system that none was built of.
     """
     said = read_data(IMAGES_FILE)
     if os_key not in said["systems"]:
@@ -206,16 +235,25 @@ def system(
         raise ImageBuildError(f"no role {role}; there are {', '.join(said['roles'])}")
     row = said["systems"][os_key]
     kernel = row["kernel_virtual" if virtual else "kernel"]
+    if encrypted and "encrypted" not in row:
+        can = [name for name, other in said["systems"].items() if "encrypted" in other]
+        raise ImageBuildError(f"no image of {os_key} for encrypted disks can be built; of {', '.join(can)} one can")
+    also = row["encrypted"] if encrypted else {"packages": [], "programs": [], "modules": []}
     return System(
         role=role,
         suite=row["suite"],
         sources=tuple(sources or row["sources"]),
-        packages=tuple(sorted({kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role], *more})),
-        programs=tuple(said["programs"]),
-        modules=tuple(said["modules"]),
+        packages=tuple(
+            sorted(
+                {kernel, *said["packages"], *said["initramfs_packages"], *said["roles"][role], *also["packages"], *more}
+            )
+        ),
+        programs=(*said["programs"], *also["programs"]),
+        modules=(*said["modules"], *also["modules"]),
         arguments=said["arguments_virtual"] if virtual else "",
         waiting=tuple(said["waiting_units"]),
         pins=tuple(sorted((pinned or {}).items())),
+        encrypted=encrypted,
     )
 
 
@@ -276,18 +314,24 @@ def _build(of: System, folder: Path, signer: CryptoSigner | None, say: Progress)
             raise ImageBuildError("; ".join(faults))
         kernel, release = newest_kernel(tree)
         say(f"root file system with {len(packages)} packages, kernel {release}")
-        root_file_system(of, tree, out / "root.img")
+        shutil.copyfile(kernel, out / "vmlinuz")
+        if of.encrypted:
+            (tree / "boot").rename(work / "boot")
+            (tree / "boot").mkdir()
+            os.utime(tree / "boot", (EPOCH, EPOCH))
+            file_system(of.boot_uuid, work / "boot", out / "bootfs.img")
+        file_system(of.root_uuid, tree, out / "root.img")
         say("ESP, GRUB for BIOS, initramfs")
         esp(of, tree, out / "esp.img")
         core, boot = bios_grub(of, tree)
         (out / "core.img").write_bytes(core)
         (out / "boot.img").write_bytes(boot)
         (out / "cd.img").write_bytes(cd_grub(tree))
-        shutil.copyfile(kernel, out / "vmlinuz")
         (out / "deploy.initrd").write_bytes(deploy_initramfs(of, tree, release))
         described = describe(of, out, packages)
-        for name in ("root.img", "esp.img"):
-            run(["zstd", "-q", "-10", "--rm", "-T0", out / name])
+        for part in described["parts"].values():
+            if part["file"].endswith(PACKED):
+                run(["zstd", "-q", "-10", "--rm", "-T0", out / part["file"].removesuffix(PACKED)])
         for part in described["parts"].values():
             part["file_size"] = (out / part["file"]).stat().st_size
         text = json.dumps(described, indent=1) + "\n"
@@ -334,11 +378,13 @@ def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, An
         "kernel": "vmlinuz",
         "initrd": "deploy.initrd",
     }
+    if of.encrypted:
+        files["boot"] = "bootfs.img"
     parts = {}
     for name, file in files.items():
         with (out / file).open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
-        shown = f"{file}.zst" if name in ("root", "esp") else file
+        shown = f"{file}{PACKED}" if name in ("root", "esp", "boot") else file
         parts[name] = {"file": shown, "sha256": digest, "size": (out / file).stat().st_size}
     version = str(parts["root"]["sha256"])[:12]
     return {
@@ -350,6 +396,7 @@ def describe(of: System, out: Path, packages: Mapping[str, str]) -> dict[str, An
         "sources": list(of.sources),
         "packages": len(packages),
         "arguments": of.arguments,
+        **({"luks": of.luks_uuid} if of.encrypted else {}),
         "parts": parts,
     }
 
@@ -370,10 +417,17 @@ def bootstrap(of: System, tar: Path) -> None:
     hooks = {
         "/etc/cloud/cloud.cfg.d/90-bringup.cfg": CLOUD_CFG,
         "/etc/mdadm/mdadm.conf": MDADM_CONF,
-        "/boot/grub/grub.cfg": GRUB_CFG.format(root=of.root_uuid, arguments=of.arguments),
+        "/boot/grub/grub.cfg": GRUB_CFG.format(files=of.boot_uuid, root=of.root_uuid, arguments=of.arguments),
         "/etc/fstab": f"UUID={of.root_uuid} / ext4 errors=remount-ro 0 1\n",
         "/etc/hostname": "installing\n",
     }
+    before: dict[str, str] = {}
+    if of.encrypted:
+        hooks["/etc/fstab"] += f"UUID={of.boot_uuid} /boot ext4 nodev,nosuid,noexec 0 2\n"
+        hooks["/etc/crypttab"] = CRYPTTAB.format(luks=of.luks_uuid)
+        before["/etc/kernel-img.conf"] = KERNEL_LINKS
+    if of.pins:
+        before[PINS_FILE] = preferences(of)
     with tempfile.TemporaryDirectory() as scratch:
         commands = [f'mkdir -p "$1{Path(path).parent}"' for path in hooks]
         for number, (path, text) in enumerate(hooks.items()):
@@ -391,10 +445,10 @@ def bootstrap(of: System, tar: Path) -> None:
         argv.append(f"--include={','.join(of.packages)}")
         argv += [f"--dpkgopt=path-exclude={path}" for path in NOT_KEPT] + [f"--dpkgopt=path-include={p}" for p in KEPT]
         argv += [f"--customize-hook={command}" for command in commands]
-        if of.pins:
-            source = Path(scratch) / "pins"
-            source.write_text(preferences(of))
-            argv.append(f'--setup-hook=install -D -m 644 {source} "$1{PINS_FILE}"')
+        for number, (path, text) in enumerate(before.items()):
+            source = Path(scratch) / f"before{number}"
+            source.write_text(text)
+            argv.append(f'--setup-hook=install -D -m 644 {source} "$1{path}"')
         run([*argv, of.suite, tar, *of.sources])
 
 
@@ -420,13 +474,28 @@ def newest_kernel(tree: Path) -> tuple[Path, str]:
     return there[-1]
 
 
-def root_file_system(of: System, tree: Path, image: Path) -> None:
-    """An ext4 image of a tree, the same for the same files: mke2fs takes the change times of the tree, so these are set."""
+def file_system(identity: str, tree: Path, image: Path) -> None:
+    """An ext4 image of a tree with this UUID, the same for the same files: mke2fs takes the change times of the tree, so these are
+    set.
+    """
     used_mib = int(run(["du", "--summarize", "--block-size=1M", tree]).split()[0])
     size_mib = used_mib * 11 // 10 + SPARE_MIB
     features = "^metadata_csum_seed,^orphan_file"  # GRUB 2.06 reads no others
-    seed = of.root_uuid
-    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", features, "-m", "1", "-U", seed, "-E", f"hash_seed={seed}"]
+    argv = [
+        "mke2fs",
+        "-q",
+        "-F",
+        "-t",
+        "ext4",
+        "-O",
+        features,
+        "-m",
+        "1",
+        "-U",
+        identity,
+        "-E",
+        f"hash_seed={identity}",
+    ]
     environment = {**os.environ, "E2FSPROGS_FAKE_TIME": str(EPOCH), "SOURCE_DATE_EPOCH": str(EPOCH)}
     run([*argv, "-d", tree, image, f"{size_mib}M"], env=environment)
     inodes = int(run(["dumpe2fs", "-h", image]).partition("Inode count:")[2].split()[0])
@@ -446,7 +515,7 @@ def esp(of: System, tree: Path, image: Path) -> None:
     """An EFI system partition: shim and signed GRUB at the path that firmware looks for by itself."""
     vendor = "ubuntu" if (tree / "etc/lsb-release").exists() else "debian"
     early = image.with_suffix(".cfg")
-    early.write_text(GRUB_EFI.format(root=of.root_uuid))
+    early.write_text(GRUB_EFI.format(files=of.boot_uuid, folder=of.grub_folder))
     placed = {
         "EFI/BOOT/BOOTX64.EFI": tree / "usr/lib/shim/shimx64.efi.signed",
         "EFI/BOOT/grubx64.efi": tree / "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
@@ -472,8 +541,8 @@ def fat(image: Path, bits: int, size_mib: int, number: str, placed: Mapping[str,
 
 def bios_grub(of: System, tree: Path) -> tuple[bytes, bytes]:
     """GRUB's core image and boot sector for BIOS, as they lie in the first partition and in the first 440 bytes of a drive."""
-    (tree / "tmp/early.cfg").write_text(GRUB_BIOS.format(root=of.root_uuid))
-    argv = ["grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", "/tmp/early.cfg", "-o", "/tmp/core.img"]
+    (tree / "tmp/early.cfg").write_text(GRUB_BIOS.format(files=of.boot_uuid, folder=of.grub_folder))
+    argv = ["grub-mkimage", "-O", "i386-pc", "-p", of.grub_folder, "-c", "/tmp/early.cfg", "-o", "/tmp/core.img"]
     run(["chroot", tree, *argv, *BIOS_MODULES])
     core = placed_core((tree / "tmp/core.img").read_bytes(), FIRST_LBA)
     if len(core) > BIOS_MIB * MIB:

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from capacity.services.boot.images import CD, PARTS, Image
+from capacity.services.boot.images import CD, Image
 from capacity.services.boot.scripts import CONSOLE, PANIC
 from infra.boot.image import CD_CONFIG, EPOCH, QUERY_LIMIT_S, ImageBuildError, alone_in, ended, fat, run
 from inventory.paths import write_file
@@ -97,7 +97,7 @@ def _tree(tree: Path, folder: Path, image: Image, found: Mapping[str, str]) -> N
         write_file(tree / path, text)
     parts = tree / "images" / image.role / image.version
     parts.mkdir(parents=True)
-    for name in PARTS:
+    for name in image.needed:
         file = image.parts[name].file
         os.link(folder / file, (tree if name in STARTED_FROM else parts) / file)
     shutil.copyfile(

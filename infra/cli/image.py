@@ -73,6 +73,7 @@ def run_build(arguments: argparse.Namespace) -> int:
         sources=arguments.sources,
         more=more,
         pinned=image.pins(site),
+        encrypted=site.provisioning.encrypt is not None,
     )
     signer = site_signer(site)
     folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role

@@ -10,6 +10,7 @@ A reboot ends the machine, as a BMC's boot override `Once` does: what it starts 
 
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,10 @@ CARD = "virtio-serial-pci,class=0x0380"
 """Stands in for a GPU card, which QEMU does not model: an unused virtio serial device that reports the class of a display."""
 OVMF_CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
 OVMF_VARS = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
+SECURE_CODE, SECURE_VARS = OVMF_CODE.with_name("OVMF_CODE_4M.secboot.fd"), OVMF_VARS.with_name("OVMF_VARS_4M.ms.fd")
+"""UEFI with Secure Boot on: keys of Microsoft, which signed the shim of the distribution."""
+TPM_READY_S = 10.0
+"""For swtpm to make its socket."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Machine:
     """A server: `tap` is its port on the provisioning network, `folder` keeps firmware variables and consoles. What it writes to
     its drives is gone with its power where `kept` is False. `serial` and `uuid` are what its firmware says of it (SMBIOS type 1).
     `inband`: MAC and tap of its other ports, in their order. `cards`: where each GPU card is: slot_of(n), or WITHOUT_LINK.
-    `still`: its power comes on and its processors do not start.
+    `still`: its power comes on and its processors do not start. `tpm`: it has a TPM 2.0, whose state is in `folder`. `secure`: it
+    starts by UEFI with Secure Boot.
     """
 
     name: str
@@ -74,6 +80,8 @@ class Machine:
     inband: tuple[tuple[str, str], ...] = ()
     cards: tuple[str, ...] = ()
     still: bool = False
+    tpm: bool = False
+    secure: bool = False
 
     def console(self, start: From) -> Path:
         """The file of its serial console when started from there."""
@@ -83,6 +91,16 @@ class Machine:
     def log(self) -> Path:
         """What QEMU says of it."""
         return self.folder / f"{self.name}.qemu"
+
+    @property
+    def tpm_folder(self) -> Path:
+        """What its TPM keeps; another machine's opens nothing of it."""
+        return self.folder / f"{self.name}.tpm"
+
+    @property
+    def firmware(self) -> tuple[Path, Path]:
+        """Code and variables of its UEFI as delivered."""
+        return (SECURE_CODE, SECURE_VARS) if self.secure else (OVMF_CODE, OVMF_VARS)
 
 
 def slot_of(card: int) -> str:
@@ -115,7 +133,7 @@ def command(machine: Machine, start: From, cd: Path | None = None) -> list[str]:
     if start == "cd" and cd is None:
         raise ValueError(f"{machine.name}: no CD is inserted")
     argv = ["qemu-system-x86_64", "-name", machine.name, "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"]
-    argv += ["-machine", "q35", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
+    argv += ["-machine", "q35,smm=on" if machine.secure else "q35", "-smp", str(CPUS), "-m", str(MEMORY_MIB)]
     argv += ["-display", "none", "-vga", "none", "-monitor", "none", "-no-reboot"]
     argv += ["-serial", f"file:{machine.console(start)}", "-device", "virtio-rng-pci"]
     argv += ["-smbios", f"type=1,manufacturer={MAKER},product={PRODUCT},serial={machine.serial}"]
@@ -124,8 +142,13 @@ def command(machine: Machine, start: From, cd: Path | None = None) -> list[str]:
     if machine.uuid:
         argv += ["-uuid", machine.uuid]
     if machine.uefi:
-        argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF_CODE}"]
+        argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={machine.firmware[0]}"]
         argv += ["-drive", f"if=pflash,format=raw,file={machine.folder / machine.name}.vars"]
+    if machine.secure:
+        argv += ["-global", "driver=cfi.pflash01,property=secure,value=on"]
+    if machine.tpm:
+        argv += ["-chardev", f"socket,id=tpm,path={machine.tpm_folder / TPM_SOCKET}"]
+        argv += ["-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-tis,tpmdev=tpm0"]
     first = 1 if start == "network" else len(machine.drives) + 2
     argv += ["-netdev", f"tap,id=port,ifname={machine.tap},script=no,downscript=no"]
     argv += ["-device", f"virtio-net-pci,netdev=port,mac={machine.mac},bootindex={first}"]
@@ -152,12 +175,39 @@ def command(machine: Machine, start: From, cd: Path | None = None) -> list[str]:
     return argv + _board(machine)
 
 
+TPM_SOCKET = "socket"
+
+
+def tpm_command(machine: Machine) -> list[str]:
+    """The command line of the machine's TPM (swtpm(8)), which ends with the machine."""
+    state, socket = f"dir={machine.tpm_folder}", machine.tpm_folder / TPM_SOCKET
+    return ["swtpm", "socket", "--tpm2", "--terminate", "--tpmstate", state, "--ctrl", f"type=unixio,path={socket}"]
+
+
+def start_tpm(machine: Machine) -> "subprocess.Popen[bytes]":
+    """Start the machine's TPM and wait for its socket. OSError where it does not come within TPM_READY_S."""
+    socket = machine.tpm_folder / TPM_SOCKET
+    machine.tpm_folder.mkdir(parents=True, exist_ok=True)
+    socket.unlink(missing_ok=True)
+    with (machine.folder / f"{machine.name}.swtpm").open("ab") as log:
+        process = subprocess.Popen(tpm_command(machine), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    deadline = time.monotonic() + TPM_READY_S
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise OSError(f"{machine.name}: swtpm does not answer: {log.name}")
+        time.sleep(0.05)
+    return process
+
+
 class Power:
     """The power switch of a machine, which stands in a network namespace."""
 
     def __init__(self, machine: Machine, namespace: str) -> None:
         self.machine, self.namespace = machine, namespace
         self.process: subprocess.Popen[bytes] | None = None
+        self.tpm: subprocess.Popen[bytes] | None = None
 
     @property
     def is_on(self) -> bool:
@@ -170,10 +220,12 @@ class Power:
         machine.folder.mkdir(parents=True, exist_ok=True)
         variables = machine.folder / f"{machine.name}.vars"
         if machine.uefi and not variables.exists():
-            shutil.copyfile(OVMF_VARS, variables)
+            shutil.copyfile(machine.firmware[1], variables)
         for drive in machine.drives:
             drive.ensure()
         machine.console(start).unlink(missing_ok=True)
+        if machine.tpm:
+            self.tpm = start_tpm(machine)
         with machine.log.open("ab") as log:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", self.namespace, *command(machine, start, cd)],
@@ -188,3 +240,7 @@ class Power:
             self.process.kill()
             self.process.wait()
         self.process = None
+        if self.tpm is not None:
+            self.tpm.kill()
+            self.tpm.wait()
+        self.tpm = None

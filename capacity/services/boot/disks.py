@@ -7,6 +7,11 @@ Both boot drives are partitioned alike, so that the server starts from either, b
     1  bios    2 MiB      GRUB's core image for BIOS
     2  esp     256 MiB    EFI system partition with /EFI/BOOT/BOOTX64.EFI; a copy on each drive, never a RAID member
     3  root    the rest   member of the mirror that holds the root file system
+
+Where the root is encrypted, GRUB cannot read it, and kernel and initramfs are apart:
+
+    3  boot    1 GiB      member of the mirror that holds /boot, not encrypted
+    4  root    the rest   member of the mirror that holds a LUKS2 volume, and that the root file system
 """
 
 from collections.abc import Mapping
@@ -17,6 +22,8 @@ from inventory.catalog.devices import DeviceType
 
 BIOS_MIB, ESP_MIB = 2, 256
 """ESP: shim, GRUB and their configuration take 8 MiB; FAT32 needs 33 MiB at least (65,525 clusters of 512 B)."""
+BOOT_MIB = 1024
+"""Choice: a kernel with its initramfs took 35 MiB in an image for virtual machines; others have more drivers, updates keep two."""
 TYPE_BIOS = "21686148-6449-6E6F-744E-656564454649"
 TYPE_ESP = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 TYPE_RAID = "A19D880F-05FC-4D3B-A006-743F0F84911E"
@@ -73,12 +80,15 @@ def layout(device: DeviceType, drives: Mapping[str, str], encrypt: Encrypt) -> L
     if wanted > 2 or any(kind.raid != "1" for kind in boot if kind.count > 1):
         levels = ", ".join(f"{kind.count} in RAID {kind.raid}" for kind in boot) or f"{wanted}"
         raise LayoutError(f"boot drives of {device.slug}: {levels}; one, or two in RAID 1 can be laid out")
+    member = TYPE_RAID if wanted > 1 else TYPE_LINUX
+    apart = (Partition(3, "bringup-boot", member, BOOT_MIB),) if encrypt else ()
     return Layout(
         serials=tuple(drives.values()),
         partitions=(
             Partition(1, "bringup-bios", TYPE_BIOS, BIOS_MIB),
             Partition(2, "bringup-esp", TYPE_ESP, ESP_MIB),
-            Partition(3, NAME, TYPE_RAID if wanted > 1 else TYPE_LINUX, None),
+            *apart,
+            Partition(3 + len(apart), NAME, member, None),
         ),
         scratch_drives=sum(kind.count for kind in data),
         scratch_level=data[0].raid if data else "",

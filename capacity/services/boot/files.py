@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from capacity.model import Plan
 from capacity.services.boot import dhcp, installers, scripts, seeds
-from capacity.services.boot.disks import Layout, sfdisk
+from capacity.services.boot.disks import BOOT_MIB, Layout, sfdisk
 from capacity.services.boot.images import Image
 from capacity.services.boot.intents import BootError, Intents, hyphened
 from capacity.services.boot.switches import switches
@@ -15,7 +15,11 @@ from capacity.services.boot.switches import switches
 HTTP = "http"
 """Folder that is served by HTTP."""
 NOTHING = "nothing.csv"
-ENCRYPTED = "provisioning.encrypt is tpm2: no image is written to encrypted disks yet"
+ENCRYPTED = (
+    "provisioning.encrypt is tpm2: no server was written to and started from encrypted disks yet, so no image is served"
+)
+SECURE_BOOT_PCRS = "7"
+"""State and certificates of Secure Boot (TCG PC Client Platform Firmware Profile)."""
 Consents = Mapping[str, Mapping[str, str]]
 """Server -> serial number of a boot drive -> fingerprint of the content that may be overwritten."""
 
@@ -45,11 +49,8 @@ def files(
     for host in found.servers():
         device, mac, laid_out = host["device"], host["mac"], found.layouts[host["device"]]
         name, image = hyphened(mac), images.get(host["role"])
-        if method == "image" and plan.site.provisioning.encrypt:
-            nothing[device] = ENCRYPTED
-            continue
-        if method == "image" and image is None:
-            nothing[device] = f"no image of role {host['role']}: bringup image build {host['role']}"
+        if method == "image" and (why := without_image(plan, host["role"], image)):
+            nothing[device] = why
             continue
         made[f"{HTTP}/by-mac/{name}.ipxe"] = scripts.of_server(plan, device, mac, image)
         if method == "autoinstall":
@@ -72,8 +73,8 @@ def medium(
     """What a medium holds beside the image, by path: plan and seed of each server of the image's role, by its MAC. BootError, with
     what each of them lacks, where there is none.
     """
-    if plan.site.provisioning.encrypt:
-        raise BootError(ENCRYPTED)
+    if why := without_image(plan, image.role, image):
+        raise BootError(why)
     made: dict[str, str] = {}
     for host in (host for host in found.servers() if host["role"] == image.role):
         device = host["device"]
@@ -101,9 +102,39 @@ def of_writing(
     """What the initramfs reads for one server below `base`, by path: plan, disk layout and seed."""
     device, mac, name = host["device"], host["mac"], hyphened(host["mac"])
     return {
-        f"plan/{name}.env": scripts.deployment(base, device, mac, laid_out.serials, image, given),
+        f"plan/{name}.env": scripts.deployment(
+            base, device, mac, laid_out.serials, image, given, encryption(plan, image)
+        ),
         f"plan/{name}.sfdisk": sfdisk(laid_out),
         **{f"seed/{name}/{file}": text for file, text in seeds.seed(plan, host, public_key).items()},
+    }
+
+
+def without_image(plan: Plan, role: str, image: Image | None) -> str:
+    """Why there is no image of a role that may be written, and what to do; '' where there is one."""
+    if plan.site.provisioning.encrypt:
+        return ENCRYPTED
+    if image is None:
+        return f"no image of role {role}: bringup image build {role}"
+    if image.luks:
+        return (
+            f"the image of role {role} is for encrypted disks, and the site asks for none: bringup image build {role}"
+        )
+    return ""
+
+
+def encryption(plan: Plan, image: Image) -> dict[str, str]:
+    """What the initramfs is told of encrypted disks: the public key that recovery keys are sealed to, and the PCRs that the TPM
+    asks for. {} for an image that is not encrypted.
+    """
+    if not image.luks:
+        return {}
+    asked = plan.site.provisioning
+    return {
+        "LUKS": image.luks,
+        "BOOT_MIB": str(BOOT_MIB),
+        "RECOVERY": asked.recovery_der,
+        "PCRS": SECURE_BOOT_PCRS if asked.secure_boot else "",
     }
 
 

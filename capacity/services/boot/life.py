@@ -38,6 +38,9 @@ SAFE_STOPS: Mapping[str, str] = {
     "no-seed": "the boot server does not serve its seed: bringup boot render",
     "wrong-disk": "a planned boot drive is not there: correct DEVICE:boot0 … in assets.csv, or put the right drive in",
     "disk-too-small": "the drive is smaller than the image: put the planned drive in",
+    "no-tpm": "its disks are to be encrypted and it has no TPM 2.0: switch it on in the BIOS, then the same command",
+    "not-sealed": "its TPM did not take the key or did not give it back, or the site's recovery key is none: read the console, "
+    "clear the TPM in the BIOS",
     "disk-failed": "a drive or the mirror refused: look at the console, replace the drive",
     "foreign-content": "a drive holds what nobody said may be overwritten: consent to it by serial number and content",
     "half-new": "one drive holds the running system, the other does not: rebuild the mirror, do not write the image",

@@ -1,9 +1,13 @@
 """How servers get their operating system: boot server, way of installing, disk encryption."""
 
+import base64
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from inventory.catalog import Catalog
 from inventory.site.rules import rule
@@ -13,8 +17,34 @@ from inventory.site.yaml_source import Problem
 
 INSTALLER_OF = {"autoinstall": "ubuntu", "preseed": "debian"}
 """The distribution that each installer belongs to."""
+ENCRYPTED_SYSTEMS = ("debian-12",)
+"""Operating systems of which images for encrypted disks are built (infra/boot/images.yaml, key encrypted)."""
 FOLDER_URL = r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*$"
 """Without a login: BMCs would keep it."""
+
+
+RECOVERY_BITS = range(3072, 8193)
+"""Sizes of the RSA key: NIST SP 800-57 part 1 has 3,072 bits for 128 bits of security; a token of LUKS2 holds what 8,192 seal."""
+
+
+def _recovery_key(value: Any) -> Any:
+    try:
+        key = load_pem_public_key(value.encode()) if isinstance(value, str) else None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if isinstance(key, RSAPublicKey) and key.key_size in RECOVERY_BITS:
+        return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    raise ValueError(
+        "an RSA public key of 3072 to 8192 bits in PEM: openssl genrsa -aes256 -out recovery.key 4096; "
+        "openssl rsa -in recovery.key -pubout"
+    )
+
+
+RecoveryKey = Annotated[
+    str,
+    BeforeValidator(_recovery_key),
+    WithJsonSchema({"type": "string", "pattern": "^-----BEGIN PUBLIC KEY-----"}),
+]
 
 
 class Provisioning(Section):
@@ -52,9 +82,22 @@ class Provisioning(Section):
     )
     encrypt: Literal["tpm2"] | None = Field(
         default=None,
-        description="tpm2: root and scratch in LUKS2, unlocked by the server's TPM 2.0 (SYS-64). Laid out only: nothing writes "
-        "encrypted disks yet.",
+        description="tpm2: the root file system in LUKS2, opened by the server's TPM 2.0 (SYS-64); needs recovery_key. Images "
+        "can be built for Debian 12, and none is served yet.",
     )
+    recovery_key: RecoveryKey | None = Field(
+        default=None,
+        description="Public key (RSA, PEM) that each server's recovery key is sealed to. Keep the private one apart: it opens "
+        "every drive.",
+    )
+
+    @property
+    def recovery_der(self) -> str:
+        """The recovery key as DER in base64, in one line; '' without one."""
+        if self.recovery_key is None:
+            return ""
+        key = load_pem_public_key(self.recovery_key.encode())
+        return base64.b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
 
 
 @rule("os", "provisioning")
@@ -104,4 +147,41 @@ def only_images_are_encrypted(catalog: Catalog, provisioning: Provisioning) -> I
             f"{provisioning.encrypt} with method {provisioning.method}",
             "method image: the installers' answers hold a passphrase, which would lie on the boot server",
             "write method: image, or delete encrypt",
+        )
+
+
+@rule("os", "provisioning")
+def encrypted_disks_can_be_opened_again(catalog: Catalog, os: Os, provisioning: Provisioning) -> Iterator[Problem]:
+    if not provisioning.encrypt or provisioning.method != "image":
+        return
+    if provisioning.recovery_key is None:
+        yield Problem(
+            ("provisioning", "encrypt"),
+            "disk encryption without a recovery key",
+            f"encrypt {provisioning.encrypt} without recovery_key",
+            "recovery_key as well: once a TPM is cleared or a mainboard replaced, nothing else opens the drives",
+            "add recovery_key (openssl genrsa -aes256 -out recovery.key 4096; openssl rsa -in recovery.key -pubout), or delete "
+            "encrypt",
+        )
+    if os.key not in ENCRYPTED_SYSTEMS:
+        yield Problem(
+            ("provisioning", "encrypt"),
+            "disk encryption of a system that no such image is built of",
+            f"{provisioning.encrypt} with {os.key}",
+            f"{', '.join(ENCRYPTED_SYSTEMS)}",
+            "correct os, or delete encrypt",
+        )
+
+
+@rule("provisioning")
+def encrypted_disks_under_secure_boot_were_never_tried(
+    catalog: Catalog, provisioning: Provisioning
+) -> Iterator[Problem]:
+    if provisioning.encrypt and provisioning.secure_boot:
+        yield Problem(
+            ("provisioning", "encrypt"),
+            "disk encryption with secure boot, which nobody has tried",
+            f"encrypt {provisioning.encrypt} with secure_boot",
+            "one of both: a TPM that asks for PCR 7 may not open the drives again (decision 0435)",
+            "delete secure_boot or encrypt",
         )

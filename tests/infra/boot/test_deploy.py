@@ -1,11 +1,20 @@
 """How the initramfs finds port, CD and plan: the text of deploy.sh itself, run by a shell on folders in place of /sys and /dev."""
 
+import base64
+import json
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from capacity.services.boot.life import SAFE_STOPS
 from inventory.paths import repo_root
+from tests.capacity.services.boot.cases import RECOVERY
 
 STUBS = """
 mount() { [ -d "$5" ] && ln -sfn "$5" medium; }
@@ -24,10 +33,12 @@ MACS = {"eth0": "02:5e:00:00:00:01", "eth1": "02:5e:00:00:00:02"}
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """Two ports, and two CDs: sr0 is somebody else's, sr1 has ID abc and a plan for eth1."""
+    """Folders of a machine with two ports, and two CDs: sr0 is somebody else's, sr1 has ID abc and a plan for eth1."""
     for port, mac in MACS.items():
         (tmp_path / "sys/class/net" / port).mkdir(parents=True)
         (tmp_path / "sys/class/net" / port / "address").write_text(mac + "\n")
+    for folder in ("tmp", "proc/sys/vm", "mnt/run"):
+        (tmp_path / folder).mkdir(parents=True)
     for drive, identity in (("sr0", "old"), ("sr1", "abc")):
         (tmp_path / "sys/block" / drive).mkdir(parents=True)
         (tmp_path / "dev" / drive / "plan").mkdir(parents=True)
@@ -42,8 +53,7 @@ SCRIPT = (repo_root() / "infra/boot/deploy.sh").read_text()
 def told(machine: Path, command: str, script: str = SCRIPT) -> tuple[int, str]:
     """Exit status and output of a command after the functions of deploy.sh are defined."""
     functions = script[script.index("\nopen() {") : script.index("\nmount -t proc proc /proc\n")]
-    for folder in ("/sys/", "/dev/", "/medium"):
-        functions = functions.replace(folder, f"{machine}{folder}")
+    functions = re.sub(r"(?<!\w)/(?=(?:sys|dev|mnt|tmp|proc)/|medium)", f"{machine}/", functions)
     done = subprocess.run(
         ["sh", "-uc", f"{STUBS}{functions}\n{command}"],
         capture_output=True,
@@ -104,3 +114,145 @@ def test_a_cd_that_comes_late_takes_no_time_from_the_ports(machine: Path) -> Non
         plan_on_medium() { [ $looks -ge 30 ] && echo there; }
     """
     assert told(machine, f'{late}\n{tries}\n{waits}\necho "$PLAN after $looks"') == (0, "there after 30")
+
+
+def traced(command: str, *names: str) -> str:
+    """A command with functions of these names that say how they were called."""
+    return "\n".join(f'{name}() {{ echo "{name} $*"; }}' for name in names) + f"\n{command}"
+
+
+def test_two_members_are_a_mirror_and_one_is_written_itself(machine: Path) -> None:
+    one = traced("make_array 0 root /d/a3; echo $ARRAY; assemble 0 /d/a3; echo $ARRAY", "mdadm")
+    assert told(machine, one) == (0, "/d/a3\n/d/a3")
+    two = traced("make_array 1 boot /d/a3 /d/b3 2>/dev/null; echo ${ARRAY##*/}; cat tmp/said", "mdadm")
+    lines = told(machine, two)[1].splitlines()
+    assert lines[:2] == ["mdadm --zero-superblock /d/a3 /d/b3", "md1"]
+    assert "--level=1 --raid-devices=2 --metadata=1.2" in lines[2]
+    assert lines[2].endswith("--name=boot /d/a3 /d/b3")
+
+
+def test_partitions_are_those_of_each_drive(machine: Path) -> None:
+    lead = SCRIPT[SCRIPT.index("\npart() {") : SCRIPT.index("\nmark() {")].replace("/dev/", "D/")
+    assert told(machine, f'{lead}\nFOUND=" S1=nvme0n1 S2=sda"; parts 4')[1].split() == ["D/nvme0n1p4", "D/sda4"]
+
+
+def test_a_member_that_reads_otherwise_is_named(machine: Path) -> None:
+    read = "stop() { echo stop $*; exit 3; };"
+    good = f"{read} reader() {{ echo aa; }}; verify root reader aa 5 x1 x2"
+    assert told(machine, good)[0] == 0
+    bad = f"{read} reader() {{ [ $1 = x2 ] && echo bb || echo aa; }}; verify root reader aa 5 x1 x2"
+    assert told(machine, bad) == (3, "stop image-altered root on x2 reads bb, planned aa")
+    silent = f"{read} reader() {{ return 1; }}; verify root reader aa 5 x1"
+    assert told(machine, silent) == (3, "stop image-altered root on x1 reads , planned aa")
+
+
+def test_only_a_tpm_of_version_2_with_its_device_counts(machine: Path) -> None:
+    assert told(machine, "has_tpm")[0] != 0
+    version = machine / "sys/class/tpm/tpm0/tpm_version_major"
+    version.parent.mkdir(parents=True)
+    (machine / "dev/tpmrm0").symlink_to("/dev/null")
+    for number, status in (("1", 1), ("2", 0)):
+        version.write_text(f"{number}\n")
+        assert told(machine, "has_tpm")[0] == status
+    (machine / "dev/tpmrm0").unlink()
+    assert told(machine, "has_tpm")[0] != 0
+
+
+def test_a_server_without_a_tpm_stops_before_its_drives_are_looked_at() -> None:
+    assert SCRIPT.index("stop no-tpm") < SCRIPT.index("\nFOUND=") < SCRIPT.index('set_mark "$drive"')
+
+
+WRITING = SCRIPT[SCRIPT.index('if [ -n "$LUKS" ]; then\n    BOOTS') : SCRIPT.index("\ne2fsck -fp")]
+STEPS = """
+    ROLE=gpu VERSION=v ROOT_FILE=r ROOT_SHA256=rs ROOT_SIZE=1 BOOT_FILE=b BOOT_SHA256=bs BOOT_SIZE=2
+    parts() { echo p$1 q$1; }
+    make_array() { echo "make_array $*"; ARRAY=md$1; }
+    assemble() { echo "assemble $*"; ARRAY=md$1; }
+"""
+
+
+def test_a_plain_root_is_written_to_the_mirror_and_read_back_from_each_member(machine: Path) -> None:
+    names = ("write_to", "report", "stop_array", "verify", "encrypt", "keyed", "cryptsetup")
+    assert told(machine, traced(f"{STEPS} LUKS=\n{WRITING}\necho $ROOT", *names))[1].splitlines() == [
+        "make_array 0 root p3 q3",
+        "write_to md0 root r",
+        "report verifying image gpu v",
+        "stop_array md0",
+        "verify root plain rs 1 p3 q3",
+        "assemble 0 p3 q3",
+        "md0",
+    ]
+
+
+def test_an_encrypted_root_is_written_through_the_volume_and_read_back_decrypted_from_each_member(
+    machine: Path,
+) -> None:
+    names = ("write_to", "report", "stop_array", "verify", "encrypt", "keyed", "cryptsetup")
+    assert told(machine, traced(f"{STEPS} LUKS=u\n{WRITING}\necho $BOOT $ARRAY", *names))[1].splitlines() == [
+        "make_array 1 boot p3 q3",
+        "write_to md1 boot b",
+        "stop_array md1",
+        "make_array 0 root p4 q4",
+        "encrypt md0",
+        "write_to /dev/mapper/root root r",
+        "cryptsetup close root",
+        "report verifying image gpu v",
+        "stop_array md0",
+        "verify boot plain bs 2 p3 q3",
+        "verify root decrypted rs 1 p4 q4",
+        "assemble 1 p3 q3",
+        "assemble 0 p4 q4",
+        "keyed open md0 root",
+        "md1 md0",
+    ]
+
+
+DER = base64.b64encode(RECOVERY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+
+
+def sealing(machine: Path, clevis: str = "cat >got; echo 'clevis' $* >>called") -> str:
+    """seal with the programs of the written system in place of those below /mnt."""
+    (machine / "bin").mkdir(exist_ok=True)
+    real = shutil.which("openssl")
+    programs = {
+        "clevis": f"cd {machine}; case $2 in pass) printf %s theirs ;; *) {clevis} ;; esac",
+        "cryptsetup": f'cd {machine}; cat >"$1-$2"; echo cryptsetup "$@" >>called',
+        "openssl": f'set -- $(printf "%s " "$@" | sed "s|/run/|{machine}/mnt/run/|"); exec {real} "$@"',
+    }
+    for name, text in programs.items():
+        (machine / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (machine / "bin" / name).chmod(0o755)
+    alone = 'mount() { :; }; umount() { :; }; chroot() { shift; "$@"; }; stop() { echo stop $*; exit 3; }; '
+    return f"PATH={machine}/bin:$PATH; {alone}"
+
+
+@pytest.mark.needs("openssl")
+@pytest.mark.parametrize(("pcrs", "policy"), [("", "{}"), ("7", '{"pcr_bank":"sha256","pcr_ids":"7"}')])
+def test_the_key_goes_to_the_tpm_and_to_the_holder_of_the_recovery_key_only(
+    machine: Path, pcrs: str, policy: str
+) -> None:
+    command = f"{sealing(machine)} KEY={'ab' * 32} PCRS={pcrs} RECOVERY={DER}; seal /md0"
+    status, said = told(machine, command)
+    assert (status, said) == (0, "")
+    assert (machine / "got").read_text() == "ab" * 32
+    called = (machine / "called").read_text()
+    assert f"clevis luks bind -y -s 1 -k - -d /md0 tpm2 {policy}\n" in called
+    assert "cryptsetup open --test-passphrase --key-file - /md0\n" in called
+    token = json.loads((machine / "token-import").read_text())
+    assert (token["type"], token["keyslots"]) == ("bringup-recovery", ["0"])
+    sealed = base64.b64decode(token["rsa_oaep_sha256"])
+    assert RECOVERY.decrypt(sealed, padding.OAEP(padding.MGF1(SHA256()), SHA256(), None)) == b"ab" * 32
+    assert "ab" * 32 not in called
+
+
+@pytest.mark.needs("openssl")
+def test_a_tpm_that_takes_no_key_and_a_recovery_key_that_is_none_are_stops(machine: Path) -> None:
+    command = f"{sealing(machine, 'echo the TPM is locked; exit 1')} KEY=k PCRS= RECOVERY={DER}; seal /md0"
+    assert told(machine, command) == (3, "stop not-sealed TPM: the TPM is locked")
+    status, said = told(machine, f"{sealing(machine)} KEY=k PCRS= RECOVERY=AAAA; seal /md0")
+    assert (status, said[:30]) == (3, "stop not-sealed recovery key: ")
+
+
+def test_what_it_stops_as_is_known_with_what_to_do() -> None:
+    assert {"no-tpm", "not-sealed"} <= set(SAFE_STOPS)
+    assert set(re.findall(r"\bstop ([a-z]+(?:-[a-z]+)+)\b", SCRIPT)) == set(SAFE_STOPS)

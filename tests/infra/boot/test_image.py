@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import struct
 import time
 from pathlib import Path
@@ -15,6 +16,8 @@ from securesystemslib.dsse import Envelope
 from capacity.services.boot import parse_image
 from infra.boot import image
 from inventory.site import load_site
+from inventory.site.sections.provisioning import ENCRYPTED_SYSTEMS
+from inventory.yaml_data import read_data
 from tests.playbooks.support import PLAYBOOKS, ansible
 from validation.evidence.keys import signer_of
 
@@ -198,11 +201,11 @@ FILES += ["usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"]
 
 
 @pytest.mark.needs("mke2fs", "debugfs", "dumpe2fs")
-def test_the_same_files_give_the_same_root_file_system_whenever_and_in_whatever_order_they_were_made(tmp_path):
+def test_the_same_files_give_the_same_file_system_whenever_and_in_whatever_order_they_were_made(tmp_path):
     made = []
     for name, names in (("one", FILES), ("two", FILES[::-1])):
         (tmp_path / name).mkdir()
-        image.root_file_system(GPU, tree_of(tmp_path / name / "tree", names), tmp_path / name / "root.img")
+        image.file_system(GPU.root_uuid, tree_of(tmp_path / name / "tree", names), tmp_path / name / "root.img")
         made.append((tmp_path / name / "root.img").read_bytes())
         time.sleep(1.1)  # change times differ by a second at least
     assert made[0] == made[1]
@@ -301,3 +304,60 @@ def test_a_full_disk_is_named_with_its_folder(tmp_path, monkeypatch):
     with pytest.raises(image.ImageBuildError, match=rf"no image was built in {tmp_path}: .*No space left on device"):
         image.build(GPU, tmp_path, None, lambda text: None)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+ENCRYPTED = image.system("debian-12", "gpu", encrypted=True)
+
+
+def test_an_image_for_encrypted_disks_adds_what_opens_and_what_writes_them():
+    assert {"clevis-initramfs", "clevis-tpm2", "cryptsetup-initramfs"} <= set(ENCRYPTED.packages) - set(GPU.packages)
+    assert set(ENCRYPTED.programs) - set(GPU.programs) == {"/sbin/cryptsetup", "/sbin/dmsetup"}
+    assert "dm_crypt" in set(ENCRYPTED.modules) - set(GPU.modules)
+    assert len({ENCRYPTED.root_uuid, ENCRYPTED.boot_uuid, ENCRYPTED.luks_uuid}) == 3
+    assert (GPU.boot_uuid, GPU.luks_uuid, ENCRYPTED.root_uuid) == (GPU.root_uuid, "", GPU.root_uuid)
+    with pytest.raises(
+        image.ImageBuildError, match=r"no image of ubuntu-24\.04 for encrypted disks can be built; of debian-12"
+    ):
+        image.system("ubuntu-24.04", "gpu", encrypted=True)
+
+
+def test_the_site_file_refuses_systems_of_which_no_image_for_encrypted_disks_is_built():
+    rows = read_data(image.IMAGES_FILE)["systems"]
+    assert {name for name, row in rows.items() if "encrypted" in row} == set(ENCRYPTED_SYSTEMS)
+
+
+def test_an_image_for_encrypted_disks_is_described_with_its_volume_and_the_file_system_of_its_kernel(tmp_path):
+    parts(tmp_path)
+    (tmp_path / "bootfs.img").write_bytes(b"kernel")
+    read = parse_image(json.dumps(image.describe(ENCRYPTED, tmp_path, {})), "image.json")
+    assert (read.luks, read.parts["boot"].file) == (ENCRYPTED.luks_uuid, "bootfs.img.zst")
+    assert set(read.needed) - set(parse_image(json.dumps(image.describe(GPU, tmp_path, {})), "image.json").needed) == {
+        "boot"
+    }
+
+
+def asked_of_mmdebstrap(of, monkeypatch) -> dict[str, str]:
+    """What mmdebstrap is to put into a tree, by path, and the packages that it is to install."""
+    found = {}
+
+    def run(argv, env=None):
+        for word in map(str, argv):
+            if match := re.match(r'--(?:setup|customize)-hook=install .*?(\S+) "\$1(\S+)"', word):
+                found[match[2]] = Path(match[1]).read_text()
+        return ""
+
+    monkeypatch.setattr(image, "run", run)
+    image.bootstrap(of, Path("root.tar"))
+    return found
+
+
+def test_grub_finds_the_kernel_where_the_root_cannot_be_read(monkeypatch):
+    plain, encrypted = asked_of_mmdebstrap(GPU, monkeypatch), asked_of_mmdebstrap(ENCRYPTED, monkeypatch)
+    assert set(encrypted) - set(plain) == {"/etc/crypttab", "/etc/kernel-img.conf"}
+    assert f"--set=root {GPU.root_uuid}\n" in plain["/boot/grub/grub.cfg"]
+    config = encrypted["/boot/grub/grub.cfg"]
+    assert f"--set=root {ENCRYPTED.boot_uuid}\n" in config
+    assert f"root=UUID={ENCRYPTED.root_uuid} " in config
+    assert encrypted["/etc/crypttab"] == f"root UUID={ENCRYPTED.luks_uuid} none luks,initramfs\n"
+    assert f"UUID={ENCRYPTED.boot_uuid} /boot ext4 " in encrypted["/etc/fstab"]
+    assert plain["/etc/fstab"] == f"UUID={GPU.root_uuid} / ext4 errors=remount-ro 0 1\n"

@@ -16,9 +16,9 @@ from capacity.services.boot.life import Life, Report
 from capacity.services.boot.starting import Offer, Target
 from infra.install.bring import Delivered, InstallBmc
 from infra.lab.paths import LabError
-from infra.metal import demo, run
+from infra.metal import demo, machines, run
 from infra.metal.demo import MARK_AT, Proofs, content, strangers
-from infra.metal.machines import Drive, Machine, Power, command
+from infra.metal.machines import Drive, Machine, Power, command, start_tpm
 from infra.metal.run import Access, Bringing, Server
 from infra.metal.segment import Segment
 
@@ -407,3 +407,27 @@ def test_a_machine_that_went_off_is_not_waited_for(bringing, tmp_path: Path) -> 
     with pytest.raises(demo.DemoError, match=r"without its drive \w+: it says None and is off: .*gpu001\.qemu"):
         demo.without_drive(cast(demo.Demo, None), one, cast(Proofs, None), ["gpu001"], 0)
     assert switch.machine is whole
+
+
+def test_a_tpm_and_secure_boot_are_there_where_they_are_said(tmp_path: Path) -> None:
+    plain, both = (command(machine(tmp_path, uefi=True, tpm=on, secure=on), "disk") for on in (False, True))
+    assert not {"-tpmdev", "-global"} & set(plain)
+    assert f"socket,id=tpm,path={tmp_path / 'gpu001.tpm' / 'socket'}" in both
+    assert {"emulator,id=tpm0,chardev=tpm", "tpm-tis,tpmdev=tpm0", "q35,smm=on"} <= set(both)
+    firmware = [
+        [Path(word.rpartition("=")[2]).name for word in argv if "readonly=on,file" in word] for argv in (plain, both)
+    ]
+    assert firmware == [["OVMF_CODE_4M.fd"], ["OVMF_CODE_4M.secboot.fd"]]
+
+
+@pytest.mark.needs("swtpm")
+def test_a_tpm_answers_before_its_machine_starts_and_one_that_does_not_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tpm = start_tpm(machine(tmp_path, tpm=True))
+    assert (tmp_path / "gpu001.tpm" / "socket").is_socket()
+    tpm.kill()
+    tpm.wait()
+    monkeypatch.setattr(machines, "tpm_command", lambda machine: ["false"])
+    with pytest.raises(OSError, match="gpu001: swtpm does not answer"):
+        start_tpm(machine(tmp_path, tpm=True))

@@ -3,6 +3,8 @@
 import json
 
 import pandas as pd
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from capacity.model import Plan
 from capacity.services.boot import Image, parse_image
@@ -29,8 +31,16 @@ IMAGE = json.dumps(
 )
 
 
-def image(role: str = "gpu") -> Image:
-    return parse_image(IMAGE.replace('"gpu"', f'"{role}"'), "image.json")
+LUKS = "0b0f4b6e-57a5-5d3c-9a5e-0d6c33a1f0aa"
+_BOOT = {"file": "bootfs.img.zst", "sha256": "6" * 64, "size": 60000000}
+ENCRYPTED_IMAGE = json.loads(IMAGE) | {"luks": LUKS, "parts": {**json.loads(IMAGE)["parts"], "boot": _BOOT}}
+RECOVERY = rsa.generate_private_key(public_exponent=65537, key_size=3072)
+RECOVERY_PEM = RECOVERY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def image(role: str = "gpu", *, encrypted: bool = False) -> Image:
+    said = ENCRYPTED_IMAGE if encrypted else json.loads(IMAGE)
+    return parse_image(json.dumps({**said, "role": role}), "image.json")
 
 
 def servers(plan: Plan) -> list[str]:

@@ -54,5 +54,23 @@ def test_firmware_follows_the_bios_profile():
     assert (layout(DGX, TWO, None).firmware, layout(legacy, TWO, None).firmware) == ("uefi", "bios")
 
 
-def test_encryption_is_part_of_the_layout():
-    assert dataclasses.replace(layout(DGX, TWO, None), encrypt="tpm2") == layout(DGX, TWO, "tpm2")
+def test_an_encrypted_root_leaves_the_kernel_apart_on_a_mirror_of_its_own():
+    found = layout(DGX, TWO, "tpm2")
+    assert [(part.number, part.name, part.size_mib) for part in found.partitions] == [
+        (1, "bringup-bios", 2),
+        (2, "bringup-esp", 256),
+        (3, "bringup-boot", 1024),
+        (4, "bringup-root", None),
+    ]
+    assert {part.gpt_type for part in found.partitions[2:]} == {"A19D880F-05FC-4D3B-A006-743F0F84911E"}
+    plain = layout(DGX, TWO, None)
+    assert dataclasses.replace(found, partitions=plain.partitions, encrypt=None) == plain
+
+
+def test_a_plain_layout_is_as_it_was():
+    assert sfdisk(layout(DGX, TWO, None)) == (
+        "label: gpt\n"
+        'size=2MiB, type=21686148-6449-6E6F-744E-656564454649, name="bringup-bios"\n'
+        'size=256MiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name="bringup-esp"\n'
+        'type=A19D880F-05FC-4D3B-A006-743F0F84911E, name="bringup-root"\n'
+    )

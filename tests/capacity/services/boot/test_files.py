@@ -1,22 +1,37 @@
 """What a boot server serves: DHCP of two servers alike, iPXE scripts, seeds without secrets, answers of installers."""
 
+import base64
 import dataclasses
 import ipaddress
 import json
 import subprocess
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from capacity.build import build
 from capacity.services.boot import BootError, ImageError, files, intents, medium, parse_image
+from capacity.services.boot.files import of_writing
+from capacity.services.boot.scripts import MEDIUM
 from capacity.services.boot.seeds import console_keys
 from inventory.paths import repo_root
 from inventory.site.sections.provisioning import Provisioning
 from inventory.site.whatif import changed
 from network.wiring import ipv6
-from tests.capacity.services.boot.cases import IMAGE, PUBLIC_KEY, all_delivered, delivered, image
+from tests.capacity.services.boot.cases import (
+    ENCRYPTED_IMAGE,
+    IMAGE,
+    LUKS,
+    PUBLIC_KEY,
+    RECOVERY,
+    RECOVERY_PEM,
+    all_delivered,
+    delivered,
+    image,
+)
 from tests.plans import plan_of
 
 PLAN = plan_of("lab")
@@ -24,9 +39,12 @@ ASSETS = all_delivered(PLAN)
 SCHEMA = repo_root() / "third_party" / "subiquity" / "autoinstall-schema.json"
 
 
-def rendered(method="image", os="debian", encrypt=None, images=None):
+ENCRYPTED: dict[str, Any] = {"encrypt": "tpm2", "recovery_key": RECOVERY_PEM}
+
+
+def rendered(method="image", os="debian", images=None, **more):
     plan = plan_of("lab")
-    provisioning = Provisioning(method=method, encrypt=encrypt)
+    provisioning = Provisioning(method=method, **more)
     system = plan.site.os.model_copy(update={"name": os})
     plan = dataclasses.replace(plan, site=plan.site.model_copy(update={"provisioning": provisioning, "os": system}))
     found = intents(plan, ASSETS)
@@ -126,9 +144,40 @@ def test_a_server_without_an_image_of_its_role_has_a_lease_but_no_script():
 
 
 def test_no_image_is_written_where_the_site_asks_for_encrypted_disks():
-    made = rendered(encrypt="tpm2")
+    for images in ({}, {"gpu": image()}, {"gpu": image(encrypted=True)}):
+        made = rendered(images=images, **ENCRYPTED)
+        assert not [name for name in made if "by-mac" in name]
+        assert "provisioning.encrypt is tpm2" in made["nothing.csv"]
+
+
+def test_an_image_for_encrypted_disks_is_not_written_onto_plain_ones():
+    made = rendered(images={"gpu": image(encrypted=True)})
     assert not [name for name in made if "by-mac" in name]
-    assert "gpu001,provisioning.encrypt is tpm2" in made["nothing.csv"]
+    assert "the image of role gpu is for encrypted disks" in made["nothing.csv"]
+    with pytest.raises(BootError, match="is for encrypted disks"):
+        on_medium(image(encrypted=True))
+
+
+def told_of_encryption(secure_boot=None):
+    provisioning = Provisioning(**ENCRYPTED, secure_boot=secure_boot)
+    plan = dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"provisioning": provisioning}))
+    found = intents(plan, ASSETS)
+    host = next(host for host in found.servers() if host["device"] == "gpu001")
+    return of_writing(plan, host, found.layouts["gpu001"], image(encrypted=True), PUBLIC_KEY, {}, MEDIUM)
+
+
+def test_encrypted_disks_are_written_with_volume_recovery_key_and_the_pcrs_that_the_tpm_asks_for():
+    made, plain = told_of_encryption(), on_medium()
+    name = "plan/02-5e-00-00-00-00"
+    told = dict(line.split("=", 1) for line in made[f"{name}.env"].splitlines())
+    before = dict(line.split("=", 1) for line in plain[f"{name}.env"].splitlines())
+    assert {key: told[key] for key in before} == before
+    assert set(told) - set(before) == {"BOOT_FILE", "BOOT_SHA256", "BOOT_SIZE", "LUKS", "BOOT_MIB", "RECOVERY", "PCRS"}
+    assert (told["LUKS"], told["BOOT_MIB"], told["PCRS"]) == (f"'{LUKS}'", "'1024'", "''")
+    der = RECOVERY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert base64.b64decode(told["RECOVERY"].strip("'")) == der
+    assert "size=1024MiB" in made[f"{name}.sfdisk"]
+    assert "PCRS='7'\n" in told_of_encryption(secure_boot=True)[f"{name}.env"]
 
 
 def test_the_plan_of_a_writing_is_plain_assignments_that_a_shell_reads():
@@ -247,6 +296,9 @@ def test_a_console_without_keys_gives_none():
         ("[]", "not the description of an image"),
         (IMAGE.replace('"esp"', '"other"'), "parts are missing: esp"),
         (IMAGE.replace("0" * 64, "0" * 63), "part root has no valid file, sha256 and size"),
+        (IMAGE.replace('"role"', f'"luks": "{LUKS}", "role"'), "parts are missing: boot"),
+        (IMAGE.replace('"esp"', '"boot"').replace('"role"', '"luks": "x", "role"'), "parts are missing: esp"),
+        (json.dumps(ENCRYPTED_IMAGE | {"luks": "x; reboot"}), "is no UUID of a LUKS2 volume"),
         (IMAGE.replace("root.img.zst", "../root"), "part root has no valid file, sha256 and size"),
         (IMAGE.replace('"role"', '"arguments": "a; reboot", "role"'), "are no arguments of a kernel"),
         (IMAGE.replace('"version": "0123456789ab"', '"version": "a/b"'), "cannot name a folder"),
@@ -257,9 +309,9 @@ def test_what_is_no_image_is_refused(text, said):
         parse_image(text, "images/gpu/image.json")
 
 
-def on_medium(assets=ASSETS, encrypt=None, consents=None):
-    plan = dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"provisioning": Provisioning(encrypt=encrypt)}))
-    return medium(plan, intents(plan, assets), image(), PUBLIC_KEY, consents)
+def on_medium(of=None, assets=ASSETS, consents=None, **more):
+    plan = dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"provisioning": Provisioning(**more)}))
+    return medium(plan, intents(plan, assets), of or image(), PUBLIC_KEY, consents)
 
 
 def test_a_medium_has_plan_and_seed_of_each_server_of_its_role_and_names_no_address_of_a_boot_server():
@@ -283,6 +335,6 @@ def test_a_consent_goes_to_its_servers_plan_on_the_medium():
 
 def test_a_medium_for_nobody_is_refused_with_what_each_server_lacks():
     with pytest.raises(BootError, match="no server of role gpu(?s:.)*gpu001: MAC of eth0 is not known"):
-        on_medium(delivered({}))
+        on_medium(assets=delivered({}))
     with pytest.raises(BootError, match="encrypt is tpm2"):
-        on_medium(encrypt="tpm2")
+        on_medium(**ENCRYPTED)
