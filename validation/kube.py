@@ -496,7 +496,10 @@ def _unlike(trial: Trial, answer: Mapping[str, Any] | None) -> str:
     if answer is None:
         return "not tried"
     if not trial.refused_by:
-        return "" if answer["status"] == 201 else f"refused: {answer['said']}"
+        if answer["status"] != 201:
+            return f"refused: {answer['said']}"
+        found = {key: answer["written"].get(key) for key in trial.written}
+        return "" if found == trial.written else f"the API server made it {found}, planned {dict(trial.written)}"
     if answer["status"] == 201:
         return f"admitted, expected a refusal with {trial.refused_by!r}"
     good = answer["status"] == 403 and trial.refused_by in answer["said"]

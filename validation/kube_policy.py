@@ -17,7 +17,16 @@ from validation import kube
 from validation.facts.gangs import BLOCK
 from validation.kube import Judged
 
-POLICY = ("PriorityClass", "ResourceQuota", "RoleBinding", "Cohort", "ClusterQueue", "LocalQueue")
+POLICY = (
+    "PriorityClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ResourceQuota",
+    "RoleBinding",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+)
 """Kinds of objects that say who may use how much in which tier."""
 PREEMPTION = ("PriorityClass", "ClusterQueue", "Cohort")
 PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")

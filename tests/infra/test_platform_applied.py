@@ -48,6 +48,8 @@ scheduler:
     - {name: services, max_gpus: 8, tiers: [inference], users: [serving]}
     - {name: research, users: [alice, bob]}
     - {name: vision, parent: research, max_gpus: 16, tiers: [training, experimentation], users: [alice]}
+  tier_limits:
+    training: {grace_s: 5, max_hours: 24}
 versions: {kubernetes: "1.36.3"}
 """
 
@@ -124,6 +126,8 @@ DRIFT: dict[str, dict[str, Any]] = {
     "RoleBinding": {"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}]},
     "NetworkPolicy": {"spec": {"policyTypes": ["Ingress"], "ingress": [{}], "egress": None}},
     "PriorityClass": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
+    "MutatingAdmissionPolicy": {"spec": {"failurePolicy": "Ignore"}},
+    "MutatingAdmissionPolicyBinding": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "Node": {"metadata": {"labels": {"bringup.local/rack": "elsewhere"}}},
     "Topology": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "ResourceFlavor": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
@@ -275,6 +279,20 @@ def test_a_pod_of_a_foreign_tier_or_of_none_is_refused_by_a_quota_that_says_so(
     refused = pods("alice", "vision", a_pod("a", tier, 1))
     assert refused.status_code == 403
     assert f"exceeded quota: {quota}" in refused.text
+
+
+@pytest.mark.parametrize(("asked_s", "seconds"), [(None, 86400), (60, 60), (100_000, 86400)])
+def test_a_pod_of_a_limited_tier_ends_in_time_and_has_the_grace_of_the_tier(
+    asked_s: int | None, seconds: int, pods: Any
+) -> None:
+    more = {"activeDeadlineSeconds": asked_s} if asked_s else {}
+    made = pods("alice", "vision", a_pod("a", "training", 1, **more)).json()["spec"]
+    assert (made["activeDeadlineSeconds"], made["terminationGracePeriodSeconds"]) == (seconds, 5)
+
+
+def test_a_pod_of_another_tier_keeps_its_own_times(pods: Any) -> None:
+    made = pods("alice", "vision", a_pod("a", "experimentation", 1)).json()["spec"]
+    assert (made.get("activeDeadlineSeconds"), made["terminationGracePeriodSeconds"]) == (None, 30)
 
 
 def test_a_class_of_the_system_is_no_way_around_the_tiers(pods: Any) -> None:

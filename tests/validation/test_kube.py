@@ -109,7 +109,10 @@ class Server:
             trial = self.trials.pop(0)
             if trial.refused_by:
                 return {"status": 403, "body": {"message": f'pods "x" is forbidden: {trial.refused_by}, used: 0'}}
-            return {"status": 201, "body": {"message": None}}
+            return {
+                "status": 201,
+                "body": {"message": None, **{f"spec.{key}": one for key, one in trial.written.items()}},
+            }
         live = copy.deepcopy(self.objects[call["path"]].manifest)
         live["metadata"] |= {"uid": "u", "resourceVersion": "1"}
         return {"status": 200, "body": live | {"status": {"phase": "Active"}}}
@@ -233,6 +236,8 @@ def test_each_rule_of_admission_is_tried(plan: Plan) -> None:
     assert set(of_vision) == {
         "fits",
         "one GPU more than the account may hold",
+        "tier training, as its limits are",
+        "tier training, a second more than its limits",
         "no tier",
         "tier inference",
         "tier experimentation",

@@ -9,7 +9,7 @@ server judges by all its rules and then drops (https://kubernetes.io/docs/refere
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.sharing import GPU_RESOURCE, profiles, whole
 from capacity.services.platform.tenancy import RULES, SYSTEM_CLASSES, allowed_of
+from capacity.services.platform.tier_limits import DEADLINE, GRACE, written
 from capacity.services.slurm import Account
 from capacity.services.slurm import design as accounts_of
 from inventory.site.sections.software import LOADS
@@ -48,6 +49,8 @@ NODE_FIELDS = (
 )
 ALLOWED, MESSAGE = "status.allowed", "message"
 """What is kept of the answers to a SubjectAccessReview and to a pod, and of every refusal."""
+SECONDS = tuple(f"spec.{name}" for name in (DEADLINE, GRACE))
+"""What is kept of a pod that was admitted: seconds that the limits of its tier are about."""
 STRANGER = "bringup-stranger"
 """A user of no account."""
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate")
@@ -119,13 +122,17 @@ class Right:
 
 @dataclass(frozen=True)
 class Trial:
-    """A pod that a user tries in a namespace. `refused_by`: a part of the refusal that is wanted; '' where it is admitted."""
+    """A pod that a user tries in a namespace. `refused_by`: a part of the refusal that is wanted; '' where it is admitted.
+
+    written: {field of its specification: what the API server has to make of it}.
+    """
 
     name: str
     user: str
     namespace: str
     refused_by: str
     spec: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
 
 
 def members(plan: Plan) -> list[Account]:
@@ -173,6 +180,13 @@ def trials(plan: Plan) -> Iterator[Trial]:
         yield _trial(account, "no tier", "exceeded quota: priority-class-missing", "")
         for tier in (*(tier for tier in tiers if tier not in account.qos), SYSTEM_CLASSES[0]):
             yield _trial(account, f"tier {tier}", "exceeded quota: tier-not-of-this-account", tier)
+        for limited, limits in plan.site.scheduler.tier_limits.items():
+            seconds = written(limits)
+            if seconds and limited in account.qos:
+                yield replace(_trial(account, f"tier {limited}, as its limits are", "", limited), written=seconds)
+                tried = _trial(account, f"tier {limited}, a second more than its limits", "", limited)
+                beyond = {name: count + 1 for name, count in seconds.items()}
+                yield replace(tried, spec={**tried.spec, **beyond}, written=seconds)
         privileged = {"securityContext": {"privileged": True}}
         yield _trial(account, "privileged", "violates PodSecurity", own, container=privileged)
 
@@ -212,7 +226,7 @@ def ask(plan: Plan, call: CallApi) -> dict[str, Any]:
         *({"verb": "GET", "path": path_of(one)} for one in objects),
         *({"verb": "POST", "path": review, "body": one.review, "only": (ALLOWED, MESSAGE)} for one in asked),
         *(
-            {"verb": "POST", "path": dry_run(one), "body": pod(one), "user": one.user, "only": (MESSAGE,)}
+            {"verb": "POST", "path": dry_run(one), "body": pod(one), "user": one.user, "only": (MESSAGE, *SECONDS)}
             for one in tried
         ),
     ]
@@ -271,7 +285,10 @@ def _allowed(answer: Mapping[str, Any]) -> bool | str:
 
 
 def _admitted(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": answer.get("status", 0), "said": "" if answer.get("status") == 201 else _said(answer)}
+    made = answer.get("status") == 201
+    body = answer.get("body") or {}
+    seconds = {name.rpartition(".")[2]: body.get(name) for name in SECONDS} if made else {}
+    return {"status": answer.get("status", 0), "said": "" if made else _said(answer), "written": seconds}
 
 
 def _said(answer: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.sharing import GPU_RESOURCE, Profile
-from capacity.services.platform.topology import PREFIX
+from capacity.services.platform.topology import ACCOUNT
 from capacity.services.slurm import Account, Qos
 from inventory.site.sections.software import LOADS
 
@@ -113,7 +113,7 @@ def quantity(count: int) -> str:
 def _namespace_labels(account: str) -> tuple[tuple[str, str], ...]:
     # Pod Security (https://kubernetes.io/docs/concepts/security/pod-security-standards/): no privileged pods, no host paths.
     return (
-        (f"{PREFIX}/account", account),
+        (ACCOUNT, account),
         ("pod-security.kubernetes.io/enforce", "baseline"),
         ("pod-security.kubernetes.io/warn", "restricted"),
     )

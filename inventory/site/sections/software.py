@@ -134,6 +134,9 @@ class Scheduler(Section):
 
 LOADS = "bringup-loads"
 """The namespace of acceptance's loads (capacity/services/platform/tenancy.py)."""
+LIMITS_TIERS_FROM = 36
+"""Minor version of Kubernetes 1 that serves what capacity/services/platform/tier_limits.py makes (k8s.io/api v0.36.3,
+admissionregistration/v1)."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A label of RFC 1123, which the name of a Kubernetes namespace has to be."""
 
@@ -169,10 +172,26 @@ def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> 
             where: Path = ("scheduler", "accounts", number, "shares")
             yield Problem(where, not_built, str(account.shares), "accounts of equal shares", "delete shares")
     for tier, limits in scheduler.tier_limits.items():
-        for key, value in limits:
-            if value is not None:
+        for key in ("max_gpus", "max_gpus_per_user"):
+            if (value := getattr(limits, key)) is not None:
                 path: Path = ("scheduler", "tier_limits", tier, key)
-                yield Problem(path, not_built, str(value), "limits per account (max_gpus) alone", f"delete {key}")
+                yield Problem(path, not_built, str(value), "grace_s and max_hours", f"delete {key}; limit accounts")
+
+
+@rule("scheduler", "versions")
+def kubernetes_serves_what_limits_tiers(
+    catalog: Catalog, scheduler: Scheduler, versions: dict[str, str]
+) -> Iterator[Problem]:
+    pin = versions.get("kubernetes", "")
+    found = re.match(r"1\.([0-9]{1,3})(?:\.|$)", pin)
+    if scheduler.kind != "kubernetes" or not found or int(found[1]) >= LIMITS_TIERS_FROM:
+        return
+    for tier, limits in scheduler.tier_limits.items():
+        for key in ("grace_s", "max_hours"):
+            if getattr(limits, key) is not None:
+                where: Path = ("scheduler", "tier_limits", tier, key)
+                expected = f"versions.kubernetes 1.{LIMITS_TIERS_FROM} or later, which has MutatingAdmissionPolicy"
+                yield Problem(where, "a limit that this Kubernetes cannot keep", pin, expected, f"delete {key}")
 
 
 @rule("scheduler")
