@@ -130,14 +130,12 @@ def allocation(plan: Plan) -> Judged:
     shared = {name for one in profiles(plan) for name in one.nodes}
     alone = gpu.loc[~gpu["name"].isin(shared), "model"]
     planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in alone)
-    (root,) = [one for one in objects.objects if (one.kind, one.name) == ("Cohort", ROOT)]
-    quota = {
-        one["name"]: one["nominalQuota"]
-        for group in root.body["spec"]["resourceGroups"]
-        for flavor in group["flavors"]
-        for one in flavor["resources"]
-    }
-    granted = _count(quota.get(GPU_RESOURCE))
+    quota: dict[str, int] = {}
+    for queue in objects.objects:
+        if queue.kind in ("Cohort", "ClusterQueue"):
+            for found in queue.body["spec"]["resourceGroups"][0]["flavors"][0]["resources"]:
+                quota[found["name"]] = quota.get(found["name"], 0) + _count(found["nominalQuota"])
+    granted = quota.get(GPU_RESOURCE, 0)
     unit_of = dict(zip(gpu["name"], gpu["unit"], strict=True))
     blocks: dict[str, set[int]] = {}
     for name, one in labels.items():
@@ -147,9 +145,9 @@ def allocation(plan: Plan) -> Judged:
     problems = [
         *([f"{granted} GPUs to grant, {planned} planned"] if granted != planned else []),
         *(
-            f"{quota.get(one.resource, '0')} {one.resource} to grant, {one.count} planned"
+            f"{quota.get(one.resource, 0)} {one.resource} to grant, {one.count} planned"
             for one in profiles(plan)
-            if _count(quota.get(one.resource)) != one.count
+            if quota.get(one.resource, 0) != one.count
         ),
         *([] if set(labels) == set(unit_of) else ["a GPU node has no labels, or another node has"]),
         *(

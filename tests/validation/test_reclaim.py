@@ -2,6 +2,7 @@
 test's own; tests/infra/test_scheduling.py asks a real Kueue.
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -118,6 +119,15 @@ def test_priorities_of_the_trial_are_below_every_tier(plan: Plan) -> None:
     low, high = sorted(seen.values())
     assert high == low + 1
     assert high < 0
+
+
+def test_an_account_with_gpus_of_its_own_is_not_tried(plan: Plan) -> None:
+    """It gets them back against any priority, which is no fault."""
+    own = {"services": 8}
+    accounts = tuple(one.model_copy(update={"min_gpus": own.get(one.name)}) for one in plan.site.scheduler.accounts)
+    scheduler = plan.site.scheduler.model_copy(update={"accounts": accounts})
+    changed = dataclasses.replace(plan, site=plan.site.model_copy(update={"scheduler": scheduler}))
+    assert (pair(plan), pair(changed)) == (("vision", "services"), ("vision", "research"))
 
 
 def test_a_queue_that_does_not_preempt_in_others_is_found(plan: Plan) -> None:

@@ -34,10 +34,12 @@ def pair(plan: Plan) -> tuple[str, str] | None:
     """Two accounts that may each hold a node: the one that yields, and the one that takes. None on a site without.
 
     They are as far apart as the tree of accounts has them: the first and the last, which in most sites have no parent in common.
+    None has GPUs of its own: it gets these back against any priority.
     """
     accounts, gpus = accounts_of(plan, plan.catalog).accounts, [node.gpus for node in whole_nodes(plan)]
     allowed = gpus_allowed(accounts, sum(gpus))
-    able = [one.name for one in accounts if allowed[one.name] >= max(gpus) and one.name != CHECK_ACCOUNT]
+    left_out = {CHECK_ACCOUNT, *(one.name for one in plan.site.scheduler.accounts if one.min_gpus is not None)}
+    able = [one.name for one in accounts if allowed[one.name] >= max(gpus) and one.name not in left_out]
     return (able[-1], able[0]) if len(able) > 1 else None
 
 

@@ -23,6 +23,8 @@ def design(plan: Plan) -> Platform:
     shared = sharing.profiles(plan)
     tiers, gpus = [one.name for one in wanted.qos], sum(node.gpus for node in sharing.whole(wanted.nodes, shared))
     levels = topology.levels(plan)
+    own = {one.name: one.min_gpus for one in plan.site.scheduler.accounts if one.min_gpus is not None}
+    totals = queues.capacity_of(wanted.nodes, shared, sum(own.values()))
     objects = (
         *tenancy.priority_classes(wanted.qos),
         tenancy.member_role(),
@@ -32,6 +34,6 @@ def design(plan: Plan) -> Platform:
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),
         *sharing.configuration(shared),
-        *queues.queues(wanted.accounts, queues.capacity_of(wanted.nodes, shared), wanted.gpu_type, shared),
+        *queues.queues(wanted.accounts, totals, wanted.gpu_type, shared, own),
     )
     return Platform(objects, levels, gpus)

@@ -2,12 +2,14 @@
 
 All quota stands at the root: what the GPU nodes have. Every account borrows from there, up to its limit; so an account can use
 what others leave, as in Slurm, and the limit of an account holds for all accounts below it. Kueue's words for these: nominalQuota
-of the root cohort, borrowingLimit of cohorts and cluster queues (https://kueue.sigs.k8s.io/docs/concepts/cohort/).
+of the root cohort, borrowingLimit of cohorts and cluster queues (https://kueue.sigs.k8s.io/docs/concepts/cohort/). GPUs that are an
+account's own stand in its queue instead: others borrow them, and it takes them back (reclaimWithinCohort).
 
 v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
@@ -28,9 +30,12 @@ LOADS_QUEUE = "acceptance"
 """The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
 
 
-def capacity_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, str]:
-    """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node."""
-    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in whole(nodes, shared)))}
+def capacity_of(nodes: Sequence[Node], shared: Sequence[Profile] = (), own: int = 0) -> dict[str, str]:
+    """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node.
+
+    own: GPUs of accounts' own, which it leaves out.
+    """
+    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in whole(nodes, shared)) - own)}
     totals |= {one.resource: quantity(one.count) for one in shared}
     if all(node.cpus for node in nodes):
         totals["cpu"] = quantity(sum(node.cpus for node in nodes))
@@ -56,32 +61,43 @@ def flavour(gpu: str, topology: str, levels: Sequence[str]) -> Iterator[Platform
 
 
 def queues(
-    accounts: Sequence[Account], totals: Mapping[str, str], flavor: str, shared: Sequence[Profile] = ()
+    accounts: Sequence[Account],
+    totals: Mapping[str, str],
+    flavor: str,
+    shared: Sequence[Profile] = (),
+    own: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[PlatformObject]:
-    """Cohorts from the root down, then a cluster queue and a local queue per account."""
+    """Cohorts from the root down, then a cluster queue and a local queue per account. totals: without those of `own`, the GPUs that
+    are an account's own.
+    """
     per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
     parents = {account.parent for account in accounts}
     yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
     nothing = dict.fromkeys(totals, "0")
 
-    def limited(account: Account) -> list[dict[str, Any]]:
+    below = _with_those_below(accounts, own)
+
+    def limited(account: Account, nominal: Mapping[str, str]) -> list[dict[str, Any]]:
         most = account.max_gpus
         limits = {} if most is None else {name: quantity(most * count) for name, count in per_gpu.items()}
-        return _groups(nothing, flavor, limits)
+        if most is not None:  # what is its own is not borrowed
+            limits[GPU_RESOURCE] = quantity(most - below.get(account.name, 0))
+        return _groups(nominal, flavor, limits)
 
     for account in accounts:
         if account.name in parents:
-            cohort = {"parentName": account.parent, "resourceGroups": limited(account)}
+            cohort = {"parentName": account.parent, "resourceGroups": limited(account, nothing)}
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
+        gpus = own.get(account.name, 0)
         spec = {
             "cohort": account.name if account.name in parents else account.parent,
             "namespaceSelector": _selects(account.name),
             "queueingStrategy": "BestEffortFIFO",
-            "resourceGroups": limited(account),
+            "resourceGroups": limited(account, {**nothing, GPU_RESOURCE: quantity(gpus)}),
             "preemption": {
                 "withinClusterQueue": "LowerPriority",
-                "reclaimWithinCohort": "LowerPriority",
+                "reclaimWithinCohort": "Any" if gpus else "LowerPriority",
                 "borrowWithinCohort": {"policy": "LowerPriority"},
             },
         }
@@ -92,6 +108,17 @@ def queues(
 
     body = {"spec": {"clusterQueue": CHECK_ACCOUNT}}
     yield PlatformObject(API, "LocalQueue", LOADS_QUEUE, body, namespace=LOADS)
+
+
+def _with_those_below(accounts: Sequence[Account], own: Mapping[str, int]) -> dict[str, int]:
+    """{account: GPUs that are its own or those of accounts below it}."""
+    parents = {account.name: account.parent for account in accounts}
+    found: dict[str, int] = {}
+    for name, gpus in own.items():
+        while name in parents:
+            found[name] = found.get(name, 0) + gpus
+            name = parents[name]
+    return found
 
 
 def _selects(account: str) -> dict[str, Any]:

@@ -72,6 +72,21 @@ def shared_servers_are_known_and_named_once(catalog: Catalog, sharing: Sharing, 
         )
 
 
+@rule("gpu_sharing", "server", "scheduler")
+def own_gpus_of_accounts_are_there(
+    catalog: Catalog, sharing: Sharing, server: Server, scheduler: Scheduler
+) -> Iterator[Problem]:
+    model = catalog.devices.get(server.model)
+    own = sum(account.min_gpus or 0 for account in scheduler.accounts)
+    if model is None or not own:
+        return
+    shared = sum(len(one.servers) for one in sharing)
+    whole = max(0, server.count - shared) * model.bringup.gpus
+    if own > whole:
+        expected = f"at most the {whole} GPUs of servers that share none"
+        yield Problem(("scheduler", "accounts"), "min_gpus of all accounts", str(own), expected, "lower min_gpus")
+
+
 @rule("gpu_sharing", "gpu")
 def shared_in_one_way_that_the_gpu_has(catalog: Catalog, sharing: Sharing, gpu: Gpu) -> Iterator[Problem]:
     first: dict[str, int] = {}

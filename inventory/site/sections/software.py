@@ -24,6 +24,7 @@ from inventory.site.values import (
     Text,
     Tier,
     Version,
+    absent,
 )
 from inventory.site.yaml_source import Path, Problem
 
@@ -97,6 +98,12 @@ class SchedulerAccount(Section):
         default=(), description="Priority classes that it may use; without them all of the site."
     )
     max_gpus: Count | None = Field(default=None, description="GPUs that all its jobs may hold together.")
+    min_gpus: Count | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="GPUs that are its own: others may use them while it does not, and give them back whatever their priority "
+        "class is. For kind kubernetes, and an account with no others below it.",
+    )
     users: tuple[Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")], ...] = Field(
         default=(), description="Login names that may charge to it."
     )
@@ -201,6 +208,31 @@ def a_registry_is_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> Iter
         yield Problem(("scheduler", "registry"), what, scheduler.registry, "no such key", "delete registry")
 
 
+@rule("scheduler")
+def own_gpus_fit_into_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    limits = {account.name: account.max_gpus for account in scheduler.accounts}
+    parents = {account.name: account.parent for account in scheduler.accounts}
+    held: dict[str, int] = {}
+    for number, account in enumerate(scheduler.accounts):
+        if account.min_gpus is None:
+            continue
+        where: Path = ("scheduler", "accounts", number, "min_gpus")
+        found = str(account.min_gpus)
+        if scheduler.kind != "kubernetes":
+            yield Problem(where, "an option of Kubernetes", found, "no such key", "delete min_gpus")
+        elif account.name in parents.values():
+            expected = "an account with no others below it"
+            yield Problem(
+                where, "GPUs of an account that others are part of", found, expected, "give it to these others"
+            )
+        for name in (account.name, *_ancestors(account.name, parents)):
+            held[name] = held.get(name, 0) + account.min_gpus
+            most = limits.get(name)
+            if most is not None and held[name] > most:
+                expected = f"at most max_gpus of {name}, {most}, with those of others below it"
+                yield Problem(where, "more GPUs than the account may hold", str(held[name]), expected, "lower min_gpus")
+
+
 @rule("tiers")
 def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[Problem]:
     for tier in sorted({t for t in tiers if tiers.count(t) > 1}):
@@ -300,6 +332,16 @@ RESERVED_ACCOUNTS = {
     "root": "Slurm's own account for administrators",
     "commissioning": "the checks of this suite run in it",
 }
+
+
+def _ancestors(name: str, parents: Mapping[str, str | None]) -> list[str]:
+    """Accounts above this one, the nearest first; those of a circle once."""
+    found: list[str] = []
+    parent = parents.get(name)
+    while parent is not None and parent not in (name, *found):
+        found.append(parent)
+        parent = parents.get(parent)
+    return found
 
 
 def _is_its_own_ancestor(name: str, parents: Mapping[str, str | None]) -> bool:

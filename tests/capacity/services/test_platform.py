@@ -1,5 +1,6 @@
 """The platform's objects as they follow from a plan: each node once, quotas that add up, names that Kubernetes takes."""
 
+import dataclasses
 import re
 from collections import Counter
 from typing import Any
@@ -110,6 +111,30 @@ def test_each_accounts_limit_is_that_of_the_site_file(site: str, platform: Platf
     for cohort in of_kind(platform, "Cohort"):
         name = cohort["metadata"]["name"]
         assert gpu_quota(cohort, "borrowingLimit") == given_limits.get(name)
+
+
+def test_gpus_of_an_account_s_own_stand_in_its_queue_and_are_not_borrowed() -> None:
+    """Of 32 GPUs 8 are those of services and 4 those of vision, which is below research."""
+    plan = plan_of("lab-kubernetes")
+    own = {"services": 8, "vision": 4}
+    accounts = tuple(one.model_copy(update={"min_gpus": own.get(one.name)}) for one in plan.site.scheduler.accounts)
+    scheduler = plan.site.scheduler.model_copy(update={"accounts": accounts})
+    made = design(dataclasses.replace(plan, site=plan.site.model_copy(update={"scheduler": scheduler})))
+    queues = {one["metadata"]["name"]: one for one in of_kind(made, "ClusterQueue")}
+    cohorts = {one["metadata"]["name"]: one for one in of_kind(made, "Cohort")}
+    nominal = {name: gpu_quota(one, "nominalQuota") for name, one in queues.items()}
+    assert nominal == {"services": 8, "vision": 4, "research": 0, "commissioning": 0}
+    assert gpu_quota(cohorts["root"], "nominalQuota") == 20
+    assert gpu_quota(cohorts["research"], "borrowingLimit") == 24 - 4
+    limits = {name: gpu_quota(one, "borrowingLimit") for name, one in queues.items()}
+    assert limits == {"services": 0, "vision": 12, "research": 20, "commissioning": None}
+    reclaims = {name: one["spec"]["preemption"]["reclaimWithinCohort"] for name, one in queues.items()}
+    assert reclaims == {
+        "services": "Any",
+        "vision": "Any",
+        "research": "LowerPriority",
+        "commissioning": "LowerPriority",
+    }
 
 
 def test_a_lab_account_may_use_its_own_tiers_and_no_pod_goes_without_one() -> None:
