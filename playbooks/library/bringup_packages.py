@@ -84,11 +84,18 @@ STAMP = Path("/run/bringup-apt-lists")
 FRESH_S = 600
 SCRIPTS = Path("/var/lib/dpkg/info")
 """Where dpkg keeps the maintainer scripts of installed packages."""
-KEEP_CONFIG = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
+UPDATES = Path("/var/lib/dpkg/updates")
+"""What dpkg was doing, in files named by digits; empty when it came to its end. apt-get refuses to run otherwise."""
+KEPT = ["--force-confdef", "--force-confold"]
+KEEP_CONFIG = [word for option in KEPT for word in ("-o", f"Dpkg::Options::={option}")]
 
 
 class PackageError(Exception):
     """The message names the package and what apt said."""
+
+
+class TooSlowError(PackageError):
+    """A program did not end within its budget."""
 
 
 def upstream(version: str) -> str:
@@ -154,7 +161,9 @@ def run(argv: list[str], budget_s: float, more: Mapping[str, str] = MappingProxy
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=budget_s, check=False, env=environment)
     except subprocess.TimeoutExpired:
-        raise PackageError(f"{' '.join(argv[:2])} took over {budget_s:.0f} s") from None
+        raise TooSlowError(
+            f"{' '.join(argv[:2])} took over {budget_s:.0f} s and was ended; run the playbook again"
+        ) from None
     if done.returncode:
         errors = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith(("E:", "dpkg: error"))]
         raise PackageError(f"{argv[0]} failed: {' '.join(errors) or done.stderr.strip()}")
@@ -284,17 +293,26 @@ def look(
 
 def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
     end = time.monotonic() + budget_s
+    if interrupted():
+        run(["dpkg", *KEPT, "--configure", "-a"], left(end))
     fresh = lists_are_fresh()
     if not fresh:
         renew(left(end))
     try:
         install_from_lists(packages, pins, end)
+    except TooSlowError:
+        raise
     except PackageError:
         if not fresh:
             raise
         # The lists are minutes old: the archive may have replaced a file since.
         renew(left(end))
         install_from_lists(packages, pins, end)
+
+
+def interrupted() -> bool:
+    """Whether dpkg was ended in the middle of its work: by its budget, or by a power cut."""
+    return UPDATES.is_dir() and any(file.name.isdecimal() for file in UPDATES.iterdir())
 
 
 def renew(budget_s: float) -> None:

@@ -425,6 +425,7 @@ def node(tmp_path, monkeypatch):
     (tmp_path / "etc" / "sources.list").write_text("deb http://mirror ./\n")
     monkeypatch.setattr(packages, "SOURCES", tmp_path / "etc")
     monkeypatch.setattr(packages, "STAMP", tmp_path / "stamp")
+    monkeypatch.setattr(packages, "UPDATES", tmp_path / "updates")
     return tmp_path
 
 
@@ -518,6 +519,39 @@ def test_an_installation_that_fails_on_fresh_lists_fetches_them_and_tries_again(
     with pytest.raises(packages.PackageError, match="no version at all"):
         packages.install(["slurmctld"], {"slurmctld": "25.05.3"}, 60)
     assert apt.updates() == 2
+
+
+def test_an_installation_that_was_cut_short_is_brought_to_its_end_first(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    packages.UPDATES.mkdir()
+    packages.install(["munge"], {}, 60)
+    assert not [argv for argv in apt.ran if argv[0] == "dpkg"]
+    (packages.UPDATES / "0003").write_text("Package: munge\n")
+    apt.ran.clear()
+    packages.install(["munge"], {}, 60)
+    assert apt.ran[0] == ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+
+
+def test_an_installation_that_takes_too_long_is_not_tried_again_at_once(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    apt.ran.clear()
+
+    def slow(argv, budget_s, more=None):
+        if argv[-2:] == ["install", "munge"]:
+            raise packages.TooSlowError("apt-get -q took over 60 s")
+        return apt(argv, budget_s)
+
+    monkeypatch.setattr(packages, "run", slow)
+    with pytest.raises(packages.TooSlowError):
+        packages.install(["munge"], {}, 60)
+    assert apt.updates() == 0
+
+
+def test_a_program_that_takes_too_long_is_named_with_the_way_on():
+    with pytest.raises(packages.TooSlowError, match="sleep 5 took over 0 s and was ended; run the playbook again"):
+        packages.run(["sleep", "5"], 0.1)
 
 
 def test_what_cannot_be_had_is_one_list_by_package_with_its_nodes():
