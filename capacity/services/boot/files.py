@@ -15,9 +15,6 @@ from capacity.services.boot.switches import switches
 HTTP = "http"
 """Folder that is served by HTTP."""
 NOTHING = "nothing.csv"
-ENCRYPTED = (
-    "provisioning.encrypt is tpm2: no server was written to and started from encrypted disks yet, so no image is served"
-)
 SECURE_BOOT_PCRS = "7"
 """State and certificates of Secure Boot (TCG PC Client Platform Firmware Profile)."""
 Consents = Mapping[str, Mapping[str, str]]
@@ -111,15 +108,13 @@ def of_writing(
 
 
 def without_image(plan: Plan, role: str, image: Image | None) -> str:
-    """Why there is no image of a role that may be written, and what to do; '' where there is one."""
-    if plan.site.provisioning.encrypt:
-        return ENCRYPTED
+    """Why there is no image of a role that fits the site, and what to do; '' where there is one."""
     if image is None:
         return f"no image of role {role}: bringup image build {role}"
-    if image.luks:
-        return (
-            f"the image of role {role} is for encrypted disks, and the site asks for none: bringup image build {role}"
-        )
+    encrypt = plan.site.provisioning.encrypt is not None
+    if encrypt != bool(image.luks):
+        kinds = ("plain", "encrypted") if encrypt else ("encrypted", "plain")
+        return f"the image of role {role} is for {kinds[0]} disks, the site has {kinds[1]} ones: bringup image build {role}"
     return ""
 
 

@@ -175,7 +175,7 @@ def made(folder: Path, *, secure: bool) -> Bench:
     found = boot.intents(plan, load_assets(plan.site))
     host = next(host for host in found.servers() if host["device"] == NAME)
     login = (folder / "key.pub").read_text()
-    written = of_writing(plan, host, found.layouts[NAME], image, login, {}, MEDIUM)  # boot.medium refuses the site
+    written = of_writing(plan, host, found.layouts[NAME], image, login, {}, MEDIUM)
     iso.write(images_at, image, written, name)
     drives = tuple(Drive(serial, folder / f"{serial}.raw").ensure() for serial in found.layouts[NAME].serials)
     machine = Machine(NAME, host["mac"], "", True, drives, folder, tpm=True, secure=secure)

@@ -143,19 +143,19 @@ def test_a_server_without_an_image_of_its_role_has_a_lease_but_no_script():
     assert ",gpu001," in made["dnsmasq.conf"]
 
 
-def test_no_image_is_written_where_the_site_asks_for_encrypted_disks():
-    for images in ({}, {"gpu": image()}, {"gpu": image(encrypted=True)}):
-        made = rendered(images=images, **ENCRYPTED)
-        assert not [name for name in made if "by-mac" in name]
-        assert "provisioning.encrypt is tpm2" in made["nothing.csv"]
-
-
-def test_an_image_for_encrypted_disks_is_not_written_onto_plain_ones():
-    made = rendered(images={"gpu": image(encrypted=True)})
+@pytest.mark.parametrize(
+    ("encrypted", "more", "said"),
+    [
+        (False, ENCRYPTED, "is for plain disks, the site has encrypted ones"),
+        (True, {}, "is for encrypted disks, the site has plain"),
+    ],
+)
+def test_an_image_is_not_written_onto_disks_of_the_other_kind(encrypted, more, said):
+    made = rendered(images={"gpu": image(encrypted=encrypted)}, **more)
     assert not [name for name in made if "by-mac" in name]
-    assert "the image of role gpu is for encrypted disks" in made["nothing.csv"]
-    with pytest.raises(BootError, match="is for encrypted disks"):
-        on_medium(image(encrypted=True))
+    assert f"the image of role gpu {said}" in made["nothing.csv"]
+    with pytest.raises(BootError, match=said):
+        on_medium(image(encrypted=encrypted), **more)
 
 
 def told_of_encryption(secure_boot=None):
@@ -177,6 +177,9 @@ def test_encrypted_disks_are_written_with_volume_recovery_key_and_the_pcrs_that_
     der = RECOVERY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     assert base64.b64decode(told["RECOVERY"].strip("'")) == der
     assert "size=1024MiB" in made[f"{name}.sfdisk"]
+    served = rendered(images={"gpu": image(encrypted=True)}, **ENCRYPTED)
+    assert f"LUKS='{LUKS}'\n" in served[f"http/{name}.env"]
+    assert "http/by-mac/02-5e-00-00-00-00.ipxe" in served
     assert "PCRS='7'\n" in told_of_encryption(secure_boot=True)[f"{name}.env"]
 
 
@@ -336,5 +339,3 @@ def test_a_consent_goes_to_its_servers_plan_on_the_medium():
 def test_a_medium_for_nobody_is_refused_with_what_each_server_lacks():
     with pytest.raises(BootError, match="no server of role gpu(?s:.)*gpu001: MAC of eth0 is not known"):
         on_medium(assets=delivered({}))
-    with pytest.raises(BootError, match="encrypt is tpm2"):
-        on_medium(**ENCRYPTED)
