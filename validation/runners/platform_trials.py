@@ -140,7 +140,7 @@ def stop_clock(engine: Kubernetes) -> Unfit:
     """On the last GPU node that takes pods: its clock follows nobody any more, which is a cause that goes by itself."""
     node = _last_ready(engine, "stop a time service")
     before = _out_of_service(engine)
-    tried = list(_trespasses(engine, node, next((name for name in engine.hosts if name != node), "")))
+    tried = list(_trespasses(engine, node, next((name for name in engine.nodes() if name != node), "")))
     with without(engine.hosts[node], "chrony"):
         noticed_s = _until_open(engine, node, False)
         found, others = engine.node(node), _out_of_service(engine) - before - {node}
