@@ -64,7 +64,11 @@ def gang(
     grace_s: int = 1,
 ) -> Object:
     """A Job as validation.facts.gangs.job makes it, whose pods run for runs_s and take grace_s to end once they are told to."""
-    made = job(name, namespace, tier, pods, gpus, PAUSE, level, grace_s, LONG_S)
+    return lasting(job(name, namespace, tier, pods, gpus, PAUSE, level, grace_s, LONG_S), runs_s, grace_s)
+
+
+def lasting(made: Object, runs_s: int = LONG_S, grace_s: int = 1) -> Object:
+    """The same Job, of whose pods kwok knows how long they run; else it ends them at once."""
     # kwok's stages: they end at random between delay and jitter, which for a deletion is the end of the pod's grace
     ends = {f"pod-complete.stage.kwok.x-k8s.io/{part}": f"{runs_s}s" for part in ("delay", "jitter-delay")}
     ends["pod-delete.stage.kwok.x-k8s.io/delay"] = f"{grace_s}s"

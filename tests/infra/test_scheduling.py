@@ -4,13 +4,13 @@ The control plane, Kueue and JobSet are real, and so are the platform's objects.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from capacity.services.platform.topology import node_labels
-from infra.kube.trial import Trial, gang, trial
+from infra.kube.trial import Trial, gang, lasting, trial
 from infra.toolchain.control_plane import programs
 from infra.toolchain.controllers import controllers
 from tests.plans import plan_of
@@ -95,6 +95,11 @@ def test_a_gang_that_no_block_holds_does_not_start_and_is_told_why(cluster: Tria
 
 def test_an_account_takes_a_node_of_another_by_priority_and_never_against_it(cluster: Trial) -> None:
     plan = plan_of(SITE)
-    said = {"reclaim": reclaim.ask(plan, cluster.answers)}
+
+    def call(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        made = [one for one in calls if one["verb"] == "POST" and one["path"].endswith("/jobs")]
+        return cluster.answers([{**one, "body": lasting(one["body"])} if one in made else one for one in calls])
+
+    said = {"reclaim": reclaim.ask(plan, call)}
     assert kube.reclaimed(said, plan)[1] == []
     assert cluster.pods("vision") == []
