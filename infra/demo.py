@@ -115,7 +115,11 @@ def on_kubernetes() -> Demo:
         recapped,
         unchanged,
     )
-    return Demo(site, "make demo-platform", (*from_nothing(site), platform, again, *to_the_verdict(site)))
+    xids = [
+        f"--{does}-xid=bringup lab {verb} --site {site} gpu-memory"
+        for does, verb in (("raise", "fault"), ("repair", "repair"))
+    ]
+    return Demo(site, "make demo-platform", (*from_nothing(site), platform, again, *to_the_verdict(site, xids)))
 
 
 def configure(site: str) -> Command:
@@ -149,8 +153,8 @@ def from_nothing(site: str) -> tuple[Stage, ...]:
     )
 
 
-def to_the_verdict(site: str) -> tuple[Stage, ...]:
-    """Reports of drift, checks, and what the gate makes of them."""
+def to_the_verdict(site: str, options: Sequence[str] = ()) -> tuple[Stage, ...]:
+    """Reports of drift, checks, and what the gate makes of them. options: of the checks."""
     return (
         Stage(
             "Report drift: two runs, as a timer makes them",
@@ -159,7 +163,10 @@ def to_the_verdict(site: str) -> tuple[Stage, ...]:
             matched(r"^\d+ hosts, nothing drifted$"),
         ),
         Stage(
-            "Validate", (("pytest", "validation", "--site", site),), 1200.0, matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$")
+            "Validate",
+            (("pytest", "validation", "--site", site, *options),),
+            1200.0,
+            matched(r"^=+ (.* in [\d.]+ ?s.*?) =+$"),
         ),
         Stage("Judge", (("bringup", "gate", "--site", site, "--rehearsal"),), 60.0, matched(r"^REHEARSAL.*$")),
     )

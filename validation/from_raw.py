@@ -61,7 +61,7 @@ from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
-from validation.runners import granted, platform_trials, preemption
+from validation.runners import granted, platform_trials, preemption, xids
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
 from validation.runners.engine import Ran, Rank, workload_of
@@ -729,6 +729,7 @@ OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
     "P-06.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.granted(said, plan, subject)),
     "P-07.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.none_granted(said)),
     "P-10.measured": (platform_trials.Stopped, lambda said, subject, plan: kube.kubelet_stopped(said)),
+    "P-12.measured": (xids.Less, lambda said, subject, plan: kube.one_gpu_less(said, plan, subject)),
     "P-13.measured": (platform_trials.ByHand, lambda said, subject, plan: kube.by_hand(said, plan)),
     "P-14.applied": (etcd.Encrypted, lambda said, subject, plan: kube.encrypted(said)),
     "P-15.measured": (etcd.Restored, lambda said, subject, plan: kube.restored(said)),

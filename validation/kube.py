@@ -32,6 +32,9 @@ VENDOR = GPU_RESOURCE.partition("/")[0]
 UNFIT_S = 65.0
 """Seconds until a node that is not fit is out of service: 30 s between two checks, 30 s that one may take (role kubelet,
 kubelet_health_interval_s and kubelet_health_budget_s), and 5 s to read it."""
+OFFERED_S = 15.0
+"""Seconds until a node offers one GPU less: 10 s between two reports of a kubelet (nodeStatusUpdateFrequency), and 5 s for the
+driver, the device plugin and us, a choice of ours."""
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
@@ -113,6 +116,39 @@ def node_unfit(said: Mapping[str, Any]) -> Judged:
         *([] if said["tried"] else ["nothing was tried of what a node's health check may not do"]),
     ]
     return {key: said[key] for key in ("node", "noticed_s", "back_s", "reason")}, problems
+
+
+def one_gpu_less(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
+    """A node one of whose GPUs reported an XID: it offered one less, gave no pod that one, and offered all after the repair."""
+    planned, given = planned_gpus(plan)[name], set(said["given"])
+    value = {key: said[key] for key in ("before", "offered", "noticed_s", "after", "back_s")}
+    if said["why"]:
+        return value, [said["why"]]
+    problems = [
+        *([f"{said['before']} GPUs were on offer, planned {planned}"] if said["before"] != planned else []),
+        *(
+            [f"a GPU reported an XID, and {said['offered']} of {said['before']} stayed on offer, expected one less"]
+            if said["offered"] != said["before"] - 1
+            else []
+        ),
+        *(
+            [f"the offer fell after {said['noticed_s']:g} s, expected {OFFERED_S:g} s at most"]
+            if said["noticed_s"] > OFFERED_S
+            else []
+        ),
+        *([f"a pod was given {said['uuid']}, which had reported the XID"] if said["uuid"] in given else []),
+        *(
+            [f"a pod that asked for {said['offered']} GPUs was given {len(given)}"]
+            if len(given) != said["offered"]
+            else []
+        ),
+        *(
+            [f"{said['after']} of {said['before']} GPUs are on offer after the repair"]
+            if said["after"] != said["before"]
+            else []
+        ),
+    ]
+    return value, problems
 
 
 @functools.lru_cache(maxsize=2)

@@ -226,6 +226,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the computed and generated items of the plan: no device is asked",
     )
     group.addoption("--no-record", action="store_true", help="run the checks without writing evidence")
+    group.addoption(
+        "--raise-xid",
+        metavar="COMMAND",
+        help="for P-12: started here with NODE SLOT, makes that GPU report a fatal XID (slot: the driver's module ID)",
+    )
+    group.addoption("--repair-xid", metavar="COMMAND", help="for P-12: started here with NODE SLOT, repairs that GPU")
 
 
 @pytest.hookimpl(tryfirst=True)

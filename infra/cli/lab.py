@@ -40,7 +40,11 @@ def add(verbs: Any) -> None:
     fault = action("fault", run_fault, "break something on purpose; without NAME, say what there is to break")
     fault.add_argument("fault", metavar="NAME", nargs="?", help="what goes wrong")
     fault.add_argument("target", metavar="TARGET", nargs="*", help="device, port or outlet (default: one of the lab's)")
-    action("repair", run_repair, "undo all faults, the latest first")
+    repair = action(
+        "repair", run_repair, "undo all faults, the latest first, or the one that was injected with these words"
+    )
+    repair.add_argument("fault", metavar="NAME", nargs="?", default="", help="what went wrong (default: all)")
+    repair.add_argument("target", metavar="TARGET", nargs="*", help="as it was given to fault")
     action("save", run_save, "set the lab aside as it is configured, for `restore`; its servers boot once")
     action("restore", run_restore, "start the lab as it was saved for this plan and these playbooks, in seconds")
 
@@ -131,7 +135,7 @@ def run_fault(arguments: argparse.Namespace) -> int:
 def run_repair(arguments: argparse.Namespace) -> int:
     from infra import lab
 
-    undone = lab.repair(lab_name(arguments.site))
+    undone = lab.repair(lab_name(arguments.site), arguments.fault, arguments.target)
     for what in undone:
         print(f"undone: {what}")
     if not undone:

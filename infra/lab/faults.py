@@ -3,6 +3,7 @@
     fault("lab", "cable-swap")                          the default target
     fault("lab", "link-down", ["leaf01:swp1"])          a chosen one
     repair("lab")                                       undo all, also from another process
+    repair("lab", "gpu-xid", ["gpu001", "8"])           undo one, given as it was injected
 
 What is needed to undo each fault is kept in the lab's state.
 """
@@ -45,16 +46,22 @@ def fault(name: str, fault_name: str, arguments: Arguments = ()) -> str:
     with lock(name):
         spec = _running(name)
         done, undo = FAULTS[fault_name].inject(spec, arguments)
-        _save(name, [*active(name), {"fault": fault_name, "done": done, "undo": undo}])
+        entry = {"fault": fault_name, "arguments": list(arguments), "done": done, "undo": undo}
+        _save(name, [*active(name), entry])
     return done
 
 
-def repair(name: str) -> list[str]:
-    """Undo all faults of a lab, the latest first; returns what each had done. LabError names those that stay."""
+def repair(name: str, fault_name: str = "", arguments: Arguments = ()) -> list[str]:
+    """Undo all faults of a lab, or those of one name and target, the latest first; returns what each had done. LabError names those
+    that could not be undone.
+    """
     with lock(name):
         spec = _running(name)
         undone, left, problems = list[str](), list[dict[str, Any]](), list[str]()
         for entry in reversed(active(name)):
+            if fault_name and (entry["fault"], entry.get("arguments")) != (fault_name, list(arguments)):
+                left.insert(0, entry)
+                continue
             try:
                 FAULTS[entry["fault"]].undo(spec, entry["undo"])
                 undone.append(str(entry["done"]))

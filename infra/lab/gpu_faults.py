@@ -12,7 +12,7 @@ Inject = Callable[[LabSpec, Arguments], tuple[str, Undo]]
 
 DEFAULT_SLOT = 4
 APT_BUDGET_S = 120.0
-UNCONTAINED, FALLEN_OFF, DOUBLE_BIT, ROW_MARKED = 95, 79, 48, 63  # NVIDIA XID catalogue
+CONTAINED, UNCONTAINED, FALLEN_OFF, DOUBLE_BIT, ROW_MARKED = 94, 95, 79, 48, 63  # NVIDIA XID catalogue
 RESET_GPU = 1  # nvml.h: NVML_GPU_RECOVERY_ACTION_GPU_RESET
 OTHER_VBIOS = "96.00.74.00.0D"
 OVERHEATED_C, THROTTLED_MHZ = 94, 1200
@@ -87,6 +87,7 @@ def _install(spec: LabSpec, server: str, packages: Mapping[str, str]) -> None:
 
 
 XID = on_gpu(f"reports XID {UNCONTAINED} and asks for a reset", {"recovery_action": RESET_GPU}, [UNCONTAINED])
+MEMORY = on_gpu(f"reports XID {CONTAINED}", {}, [CONTAINED])
 LOST = on_gpu("has fallen off the bus", {"lost": 1}, [FALLEN_OFF])
 ROW_REMAP = on_gpu(
     "has a memory row that waits for its remapping",
@@ -112,6 +113,7 @@ THERMAL = on_gpu(
 
 GPU_FAULTS = {
     "gpu-xid": Fault("a GPU reports a fatal XID and asks for a reset", "[NODE [SLOT]]", XID, restore),
+    "gpu-memory": Fault("a GPU reports a contained memory error", "[NODE [SLOT]]", MEMORY, restore),
     "gpu-lost": Fault("a GPU falls off the bus", "[NODE [SLOT]]", LOST, restore),
     "row-remap-pending": Fault("a memory error leaves a row to be remapped", "[NODE [SLOT]]", ROW_REMAP, restore),
     "wrong-firmware": Fault("a GPU has another VBIOS", "[NODE [SLOT]]", FIRMWARE, restore),

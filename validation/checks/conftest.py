@@ -1,6 +1,7 @@
 """What the checks share: acts and jobs that run once, when the first check asks for their result."""
 
 import contextlib
+import shlex
 import threading
 import time
 import warnings
@@ -33,7 +34,7 @@ from network.infiniband import subnet
 from network.infiniband.manager import COUNTERS_ALONE, ManagerHost
 from network.nos.model import Model
 from validation import drift_reports as drift_reports_of
-from validation import permutation, sharp
+from validation import kube, permutation, sharp
 from validation.check import site_limit
 from validation.facts import (
     Facts,
@@ -58,7 +59,17 @@ from validation.facts.gather import address_of, diagnosed, link_ends_again
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
-from validation.runners import ansible, granted, kubernetes, platform_trials, preemption, slurm, slurm_trials, training
+from validation.runners import (
+    ansible,
+    granted,
+    kubernetes,
+    platform_trials,
+    preemption,
+    slurm,
+    slurm_trials,
+    training,
+    xids,
+)
 from validation.runners import burn_in as burn_in_runner
 from validation.runners import collectives as sweeps
 from validation.runners import nccl_tests as nvidias
@@ -438,6 +449,25 @@ def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
             "validation: {fault_injection: true} in its site file"
         )
     return _told(lambda: platform_trials.stop_clock(platform))
+
+
+@pytest.fixture(scope="session")
+def gpus_at_fault(plan: Plan, facts: Facts, platform: kubernetes.Kubernetes, request: pytest.FixtureRequest) -> Told:
+    """By GPU node: what it offered while one of its GPUs was at fault, where the site allows that and a program makes it."""
+    programs = tuple(
+        tuple(shlex.split(request.config.getoption(name) or "")) for name in ("--raise-xid", "--repair-xid")
+    )
+    if not (plan.site.validation.fault_injection and all(programs)):
+        pytest.skip(
+            "NOT RUN: a GPU of each node has to report a fatal XID, which NVIDIA's driver does not do on request; give programs "
+            "that raise one and repair the GPU (--raise-xid, --repair-xid), on a site with validation: {fault_injection: true}"
+        )
+    chosen = {}
+    for node in kube.planned_gpus(plan):
+        known = facts.nodes[node].data.get("gpus", {}).get("devices", ())
+        if found := [one for one in known if not one["error"] and one["module_id"] is not None]:
+            chosen[node] = xids.Chosen(found[-1]["module_id"], found[-1]["uuid"])
+    return _told(lambda: xids.raise_xids(platform, chosen, xids.Programs(*programs)))
 
 
 @pytest.fixture(scope="session")

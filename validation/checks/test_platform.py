@@ -1,9 +1,9 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10, P-11, P-13 to P-18).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10 to P-18).
 
 P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn, P-18 three. P-04 tries pods as dry runs, and
 Jobs beyond limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet, P-17 a time
-service, and P-11 rests on a training that loses a node. P-13 changes a text of one object, P-14 and P-15 make one: all of it is
-undone.
+service, P-11 rests on a training that loses a node, and in P-12 a GPU of each node reports an XID. P-13 changes a text of one
+object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
@@ -180,6 +180,17 @@ def test_a_gang_that_loses_a_node_starts_anew_as_a_whole_elsewhere(
         return Outcome(False, None, str(error), identities=found, raw=raw, command=SETUP)
     good = f"{value['victim']} lost its power: all {value['ranks']} ranks started anew on {', '.join(value['nodes'])}"
     return Outcome(not problems, value, "; ".join(problems) or good, identities=found, raw=raw, command=SETUP)
+
+
+@check("P-12.measured", inputs=(*PLATFORM, "site.validation"))
+def test_a_node_offers_one_gpu_less_after_an_xid(
+    subject: str, plan: Plan, facts: Facts, gpus_at_fault: Told
+) -> Outcome:
+    if not gpus_at_fault.error and subject not in gpus_at_fault.answer:
+        why = "none of its GPUs answers, or they are shared: the trial is one of whole GPUs"
+        gpus_at_fault = replace(gpus_at_fault, error=why)
+    good = "{offered} of {before} GPUs on offer {noticed_s} s after an XID, not the one at fault; all {back_s} s after its repair"
+    return of_grants(partial(kube.one_gpu_less, plan=plan, name=subject), subject, plan, facts, gpus_at_fault, good)
 
 
 @check("P-13.applied", inputs=(*PLATFORM, *PLACES))
