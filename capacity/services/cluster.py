@@ -22,6 +22,7 @@ POD_LENGTH = 24
 SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
 """Kubernetes' own default; its first address is the API server's, which certificates carry."""
 API_PORT = 6443
+LOOPBACK = "127.0.0.1"
 POD_BRIDGE = "cni0"
 """The bridge of a node's pods (role kubelet)."""
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
@@ -94,14 +95,16 @@ class Cluster:
 
     @property
     def server(self) -> str:
-        """URL of the API server: the first controller's. Nothing balances between several."""
-        return f"https://{self.controllers[0].address}:{API_PORT}"
+        """URL at which a node asks the API server: the only controller's, or where there are several the node's own balancer, which
+        passes on to all of them (role kubernetes_balancer).
+        """
+        return f"https://{LOOPBACK if len(self.controllers) > 1 else self.controllers[0].address}:{API_PORT}"
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
         """All that is signed: the users are those that Kubernetes' own roles are bound to (Kubernetes, "PKI certificates and
         requirements")."""
-        own = ("127.0.0.1", "localhost")
+        own = (LOOPBACK, "localhost")
         made = list[Certificate]()
         for one in self.controllers:
             api = (*own, one.address, one.name, self.api_service, *API_NAMES)

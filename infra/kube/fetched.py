@@ -1,6 +1,6 @@
 """The administrator's kubeconfig of a cluster on this machine, for `pulumi up` and kubectl.
 
-    fetch(first_controller(plan), kubeconfig_of("site"))      # "v1.36.3"; ClusterError or DeviceError say what is wrong
+    fetch(controller(plan), kubeconfig_of("site"))      # "v1.36.3"; ClusterError or DeviceError say what is wrong
 
 It gives all rights on the cluster, so the file is the caller's alone (mode 0600), and it is in place only once its API server has
 answered.

@@ -266,6 +266,14 @@ def test_attest_without_a_key_says_what_is_missing(capsys: pytest.CaptureFixture
     assert "--key" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("plans_kept")
+def test_a_controller_that_the_plan_does_not_have_is_named_with_those_that_it_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["kubeconfig", "lab-kubernetes", "--controller", "ctl09"]) == CANNOT
+    assert "lab-kubernetes has no controller ctl09; controllers: ctl01" in capsys.readouterr().err
+
+
 def test_a_site_of_slurm_has_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["kubeconfig", "lab"]) == CANNOT
     assert capsys.readouterr().err == "bringup: lab has no cluster: its scheduler.kind is slurm, not kubernetes\n"

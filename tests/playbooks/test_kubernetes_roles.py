@@ -7,19 +7,21 @@ import base64
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from capacity.services.cluster import Cluster, Member, cluster
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue
 from inventory.catalog import load_catalog
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible, load
 
-ROLES = ("kubernetes", "kubernetes_control_plane", "node_check", "kubelet")
+ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet")
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []}
 METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]}
 KEPT = """#!/usr/bin/python3
@@ -56,12 +58,28 @@ def needed(role: str) -> dict[str, Any]:
     return dict(found)
 
 
+Written = dict[str, dict[str, dict[str, Any]]]
+
+
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, Any]]]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """{host: {path: file}} of a controller, a light node and a machine."""
-    folder = tmp_path_factory.mktemp("roles")
+    return write(tmp_path_factory.mktemp("roles"), cluster(plan_of("lab-kubernetes")))
+
+
+@pytest.fixture(scope="module")
+def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The same of a cluster with three controllers."""
+    one = cluster(plan_of("lab-kubernetes"))
+    more = (Member("ctl02", "10.79.1.18"), Member("ctl03", "10.79.1.19"))
+    return write(tmp_path_factory.mktemp("roles"), replace(one, controllers=(*one.controllers, *more)))
+
+
+def write(folder: Path, of: Cluster) -> Written:
+    """What the roles write for a cluster."""
     copied(folder)
     hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of("lab-kubernetes"), load_catalog())
+    hosts.common["bringup_kubernetes"] = of.plain()
     authority = issue("ca")
     client = issue("admin", authority=authority, usages=[CLIENT])
     pem = (client.pem + client.key_pem).decode()
@@ -103,7 +121,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dic
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
             ("controller", ["kubernetes_control_plane"]),
-            ("compute", [needed("node_check"), "kubelet"]),
+            ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet"]),
         )
     ]
     (folder / "book.yml").write_text(yaml.safe_dump(book))
@@ -264,3 +282,54 @@ def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_
     timer = written["gpu001"]["/etc/systemd/system/bringup-node-health.timer"]["content"]
     assert "OnUnitInactiveSec=30" in timer
     assert not any("node-health" in path for path in written["ctl01"])
+
+
+HAPROXY = "/etc/haproxy/haproxy.cfg"
+
+
+def test_a_node_of_one_controller_asks_it_and_has_no_balancer(written: Written) -> None:
+    assert all(HAPROXY not in files for files in written.values())
+    assert kubeconfig(written, "gpu001", "kubelet") == "https://10.79.1.15:6443"
+    assert flags(unit(written, "ctl01", "kube-apiserver"))["goaway-chance"] == "0"
+
+
+def test_a_node_of_three_controllers_asks_its_balancer_which_has_all_of_them(written_of_three: Written) -> None:
+    for program in ("kubelet", "kube-proxy"):
+        assert kubeconfig(written_of_three, "gpu001", program) == "https://127.0.0.1:6443"
+    lines = [line.split() for line in written_of_three["gpu001"][HAPROXY]["content"].splitlines()]
+    assert ["bind", "127.0.0.1:6443"] in lines
+    assert [line[1:] for line in lines if line[:1] == ["server"]] == [
+        ["ctl01", "10.79.1.15:6443"],
+        ["ctl02", "10.79.1.18:6443"],
+        ["ctl03", "10.79.1.19:6443"],
+    ]
+    assert HAPROXY not in written_of_three["ctl01"]
+
+
+def test_files_that_the_balancer_reads_are_written_on_its_node(written_of_three: Written) -> None:
+    words = written_of_three["gpu001"][HAPROXY]["content"].split()
+    named = {word for word in words if word.startswith("/etc/kubernetes")}
+    assert len(named) == 2
+    assert named <= written_of_three["gpu001"].keys()
+
+
+def test_each_controller_asks_its_own_api_server_and_several_elect_who_acts(written_of_three: Written) -> None:
+    assert kubeconfig(written_of_three, "ctl01", "admin") == "https://10.79.1.15:6443"
+    for program in ("kube-controller-manager", "kube-scheduler"):
+        arguments = flags(unit(written_of_three, "ctl01", program))
+        assert arguments["leader-elect"] == "true"
+        assert kubeconfig(written_of_three, "ctl01", program.removeprefix("kube-")) == "https://127.0.0.1:6443"
+    etcd = flags(unit(written_of_three, "ctl01", "etcd"))
+    assert etcd["initial-cluster"].count(":2380") == 3
+
+
+def test_no_unit_of_the_control_plane_starts_another(written_of_three: Written) -> None:
+    for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        (wants,) = [line for line in unit(written_of_three, "ctl01", program).splitlines() if line.startswith("Wants=")]
+        assert wants == "Wants=network-online.target"
+
+
+def kubeconfig(written: Written, host: str, name: str) -> str:
+    """The server that a kubeconfig names."""
+    made = yaml.safe_load(written[host][f"/etc/kubernetes/{name}.kubeconfig"]["content"])
+    return str(made["clusters"][0]["cluster"]["server"])

@@ -349,18 +349,25 @@ class ApiServer:
 
 def controller_of(plan: Plan) -> str:
     """The name of the first controller."""
-    return str(plan.devices.loc[plan.devices["role"] == "controller", "name"].iloc[0])
+    return controllers_of(plan)[0]
 
 
-def first_controller(plan: Plan) -> SshHost:
-    """The machine that holds an administrator's kubeconfig, at KUBECONFIG."""
-    site, name = plan.site, controller_of(plan)
+def controllers_of(plan: Plan) -> list[str]:
+    """The names of all controllers."""
+    return [str(name) for name in plan.devices.loc[plan.devices["role"] == "controller", "name"]]
+
+
+def controller(plan: Plan, name: str = "") -> SshHost:
+    """A controller, by default the first. It holds an administrator's kubeconfig for its own API server, at KUBECONFIG."""
+    site, name = plan.site, name or controller_of(plan)
     return SshHost(name, address_of(plan, name, "provisioning"), node_credentials(site), site.timeouts.ssh_s)
 
 
-def over_ssh(plan: Plan, calls_s: float = BUDGET_S) -> CallApi:
-    """Calls from the first controller, with the kubeconfig that is there. calls_s: for all calls of one question, seconds."""
-    site, host = plan.site, first_controller(plan)
+def over_ssh(plan: Plan, calls_s: float = BUDGET_S, name: str = "") -> CallApi:
+    """Calls from a controller, by default the first, with the kubeconfig that is there. calls_s: for all calls of one question,
+    seconds.
+    """
+    site, host = plan.site, controller(plan, name)
 
     def call(calls: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         request = {"kubeconfig": KUBECONFIG, "budget_s": calls_s, "calls": list(calls)}

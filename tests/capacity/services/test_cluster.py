@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from capacity.model import Plan
-from capacity.services.cluster import AUTHORITIES, PODS, SERVICES, Cluster, ClusterError, cluster
+from capacity.services.cluster import AUTHORITIES, PODS, SERVICES, Cluster, ClusterError, Member, cluster
 from inventory.site import load_site
 from tests.plans import plan_of
 
@@ -36,6 +36,16 @@ def test_members_are_reached_at_their_provisioning_addresses(plan: Plan, made: C
     members = (*made.controllers, *made.nodes)
     assert all(ipaddress.IPv4Address(one.address) in provisioning for one in members)
     assert made.server == f"https://{made.controllers[0].address}:6443"
+
+
+def test_nodes_of_several_controllers_ask_their_own_balancer_under_a_name_that_all_certificates_have(
+    made: Cluster,
+) -> None:
+    more = dataclasses.replace(made, controllers=(*made.controllers, Member("ctl02", "10.79.1.18")))
+    assert more.server == "https://127.0.0.1:6443"
+    served = [one for one in more.certificates if one.name == "apiserver"]
+    assert len(served) == 2
+    assert all("127.0.0.1" in one.addresses for one in served)
 
 
 def test_certificates_name_each_server_once_and_only_known_authorities(made: Cluster) -> None:
