@@ -61,7 +61,7 @@ from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
-from validation.runners import granted, platform_trials, preemption, xids
+from validation.runners import control_plane, granted, platform_trials, preemption, xids
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
 from validation.runners.engine import Ran, Rank, workload_of
@@ -728,6 +728,8 @@ OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
     "P-03.measured": (preemption.Preempted, lambda said, subject, plan: kube.preempted(said, plan)),
     "P-06.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.granted(said, plan, subject)),
     "P-07.measured": (dict[str, granted.Grant], lambda said, subject, plan: kube.none_granted(said)),
+    "P-08.measured": (control_plane.Served, lambda said, subject, plan: kube.served_on(said, plan)),
+    "P-09.measured": (control_plane.Kept, lambda said, subject, plan: kube.nothing_lost(said)),
     "P-10.measured": (platform_trials.Stopped, lambda said, subject, plan: kube.kubelet_stopped(said)),
     "P-12.measured": (xids.Less, lambda said, subject, plan: kube.one_gpu_less(said, plan, subject)),
     "P-13.measured": (platform_trials.ByHand, lambda said, subject, plan: kube.by_hand(said, plan)),

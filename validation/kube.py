@@ -35,6 +35,11 @@ kubelet_health_interval_s and kubelet_health_budget_s), and 5 s to read it."""
 OFFERED_S = 15.0
 """Seconds until a node offers one GPU less: 10 s between two reports of a kubelet (nodeStatusUpdateFrequency), and 5 s for the
 driver, the device plugin and us, a choice of ours."""
+TAKEN_OVER_S = 60.0
+"""Seconds until a pod runs that is made as an API server is lost with its scheduler: 17 s until another leads (kube-scheduler 1.36,
+--leader-elect-lease-duration and --leader-elect-retry-period), the rest for a busy cluster, a choice of ours."""
+BACK_S = 120.0
+"""Seconds until what was stopped is as before. A choice of ours."""
 PROVIDER = "secretbox"
 """Of the role kubernetes_control_plane (encryption.yaml.j2)."""
 PREEMPTED = "Preempted"
@@ -147,6 +152,47 @@ def one_gpu_less(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
             if said["after"] != said["before"]
             else []
         ),
+    ]
+    return value, problems
+
+
+def served_on(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """The API server of a controller was lost: the others answered, GPU nodes reported to them and stayed ready, a pod started."""
+    value = {key: said[key] for key in ("nodes", "calls", "failed", "start_s", "away_s", "back_s")}
+    if said["why"]:
+        return value, [said["why"]]
+    wanted, start_s = len(planned_offers(plan)), said["start_s"]
+    problems = [
+        *([f"{said['failed']} of {said['calls']} calls to the other API servers failed"] if said["failed"] else []),
+        *([f"the others know {said['nodes']} nodes, planned {wanted}"] if said["nodes"] != wanted else []),
+        *([f"not ready meanwhile: {', '.join(said['not_ready'])}"] if said["not_ready"] else []),
+        *([f"did not report to the others: {', '.join(said['silent'])}"] if said["silent"] else []),
+        *([f"a new pod did not start within {said['away_s']:g} s"] if start_s is None else []),
+        *(
+            [f"a new pod started after {start_s:g} s, expected {TAKEN_OVER_S:g} s at most"]
+            if start_s is not None and start_s > TAKEN_OVER_S
+            else []
+        ),
+        *([f"it was not ready {said['back_s']:g} s after its start"] if said["back_s"] > BACK_S else []),
+    ]
+    return value, problems
+
+
+def nothing_lost(said: Mapping[str, Any]) -> Judged:
+    """A member of etcd was lost: what the API server took before and meanwhile is there, at the others and at that member."""
+    seen = ("members", "leader", "written", "while_away", "refused", "back_s")
+    value = {key: said[key] for key in seen} | {"lost": len(said["lost"]) + len(said["lost_by_member"])}
+    if said["why"]:
+        return value, [said["why"]]
+    problems = [
+        *([f"{len(said['lost'])} objects are lost: {shown(said['lost'])}"] if said["lost"] else []),
+        *(
+            [f"the member that was away lacks {len(said['lost_by_member'])} objects: {shown(said['lost_by_member'])}"]
+            if said["lost_by_member"]
+            else []
+        ),
+        *([] if said["while_away"] else [f"none of {said['members']} members took an object while one was away"]),
+        *([f"it did not have all objects {said['back_s']:g} s after its start"] if said["back_s"] > BACK_S else []),
     ]
     return value, problems
 

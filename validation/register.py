@@ -73,7 +73,8 @@ class Condition:
 @dataclass(frozen=True)
 class Selector:
     """Rows of a plan frame whose columns have one of the listed values, named by ``column``; no frame: the site. Where no
-    row has them, the rows of ``otherwise``. Nothing on a site where ``when`` does not hold.
+    row has them, the rows of ``otherwise``. Nothing where fewer than ``least`` are named, or on a site where ``when`` does not
+    hold.
     """
 
     frame: str | None
@@ -81,6 +82,7 @@ class Selector:
     column: str
     otherwise: Mapping[str, tuple[str, ...]]
     when: Condition | None = None
+    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,7 @@ def parse_register(data: Mapping[str, Any]) -> Register:
             s.get("column", ""),
             _values(s, "otherwise"),
             _condition(s["when"]) if "when" in s else None,
+            int(s.get("least", 0)),
         )
         for name, s in data["selectors"].items()
     }
@@ -431,7 +434,8 @@ def _select(selector: Selector, plan: PlanView) -> list[str]:
     rows = _rows(frame, selector.where)
     if not rows.any() and selector.otherwise:
         rows = _rows(frame, selector.otherwise)
-    return [str(name) for name in frame[selector.column][rows].unique()]
+    names = [str(name) for name in frame[selector.column][rows].unique()]
+    return names if len(names) >= selector.least else []
 
 
 def _rows(frame: pd.DataFrame, where: Mapping[str, tuple[str, ...]]) -> npt.NDArray[np.bool_]:

@@ -158,6 +158,6 @@ def test_a_fault_raises_its_finding_alone_and_repair_removes_it(standing: Standi
 
 def test_every_fault_of_the_lab_has_its_finding():
     assert set(lab.FAULTS) - set(EXPECTED) == {"strip-marker", "update-hangs", "gpu-memory"}, (
-        "strip-marker hides a device's nature: test_verdict_on_lab.py; update-hangs shows in a roll-out: infra/lab/test_firmware.py; "
-        "gpu-memory is an XID alone, which nodes without a kernel log of their own cannot show: P-12"
+        "strip-marker hides a device's nature: test_verdict_on_lab.py; update-hangs shows in a roll-out: "
+        "infra/lab/test_firmware.py; gpu-memory is an XID alone, which nodes without a kernel log of their own cannot show: P-12"
     )

@@ -13,6 +13,7 @@ from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
 from tests.plans import plan_of
 from validation import from_raw, kube
+from validation.facts.kube import NODES
 from validation.runners import xids
 from validation.runners.kubernetes import Kubernetes
 
@@ -90,7 +91,7 @@ class Cluster:
                 self.unhealthy.discard(node)
         elif verb == "DELETE":
             self.pods.pop(name, None)
-        elif path == xids.NODES:
+        elif path == NODES:
             self.unhealthy |= {one.name for one in self.folder.iterdir()}
             return {"items": [self.node(node) for node in CHOSEN]}
         elif "/nodes/" in path:

@@ -61,6 +61,7 @@ from validation.facts.takeover import Takeover, take_over
 from validation.infiniband import NOT_DIAGNOSED, best_view, topology
 from validation.runners import (
     ansible,
+    control_plane,
     granted,
     kubernetes,
     platform_trials,
@@ -81,6 +82,8 @@ ORDER = (
     "trials",
     "revoked_keys",
     "takeover",
+    "without_api_server",
+    "without_etcd",
     "separation_probed",
     "canaries",
     "checkpoint_writes",
@@ -449,6 +452,30 @@ def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
             "validation: {fault_injection: true} in its site file"
         )
     return _told(lambda: platform_trials.stop_clock(platform))
+
+
+@pytest.fixture(scope="session")
+def without_api_server(plan: Plan) -> Told:
+    """By controller: what the others did without its API server, only where the site file allows faults."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it kills the API server of each controller in turn for about half a minute; a site allows it with "
+            "validation: {fault_injection: true} in its site file"
+        )
+    members = control_plane.members_of(plan)
+    return _told(lambda: control_plane.lose_api_servers(members, next(iter(kube.planned_offers(plan)))))
+
+
+@pytest.fixture(scope="session")
+def without_etcd(plan: Plan) -> Told:
+    """By controller: what was written without its member of etcd, only where the site file allows faults."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(
+            "NOT RUN: it kills the member of etcd of each controller in turn for some seconds; a site allows it with "
+            "validation: {fault_injection: true} in its site file"
+        )
+    members = control_plane.members_of(plan)
+    return _told(lambda: control_plane.lose_etcd(plan, members))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01 to P-07, P-10 to P-18).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-18).
 
 P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn, P-18 three. P-04 tries pods as dry runs, and
-Jobs beyond limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-10 stops a kubelet, P-17 a time
-service, P-11 rests on a training that loses a node, and in P-12 a GPU of each node reports an XID. P-13 changes a text of one
-object, P-14 and P-15 make one: all of it is undone.
+Jobs beyond limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-08 and P-09 kill API server and
+etcd of one controller after the other, P-10 stops a kubelet, P-17 a time service, P-11 rests on a training that loses a node, and
+in P-12 a GPU of each node reports an XID. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
@@ -148,6 +148,26 @@ def of_grants(
     return of_trial(judge, replace(grants, answer=grants.answer.get(subject, {})), seen, good)
 
 
+@check("P-08.measured", inputs=(*PLATFORM, *PLACES, "site.validation"))
+def test_the_others_serve_on_without_an_api_server(
+    subject: str, plan: Plan, facts: Facts, without_api_server: Told
+) -> Outcome:
+    told = of_controller(without_api_server, subject)
+    good = "{nodes} nodes stayed ready and reported to the others, which answered {calls} calls; a pod started after {start_s} s"
+    return of_trial(partial(kube.served_on, plan=plan), told, controllers(plan, facts), good)
+
+
+@check("P-09.measured", inputs=(*PLATFORM, "site.validation"))
+def test_no_object_is_lost_with_a_member_of_etcd(subject: str, plan: Plan, facts: Facts, without_etcd: Told) -> Outcome:
+    good = "{written} objects taken, {while_away} of them without it: all are there, at that member too {back_s} s after its start"
+    return of_trial(kube.nothing_lost, of_controller(without_etcd, subject), controllers(plan, facts), good)
+
+
+def of_controller(told: Told, name: str) -> Told:
+    """What was told of one controller."""
+    return replace(told, answer=told.answer.get(name, {}))
+
+
 @check("P-10.measured", inputs=(*PLATFORM, "site.validation"))
 def test_a_kubelet_that_stops_is_missed_and_its_pods_run_on(
     subject: str, plan: Plan, facts: Facts, kubelet_stopped: Told
@@ -182,7 +202,7 @@ def test_a_gang_that_loses_a_node_starts_anew_as_a_whole_elsewhere(
     return Outcome(not problems, value, "; ".join(problems) or good, identities=found, raw=raw, command=SETUP)
 
 
-@check("P-12.measured", inputs=(*PLATFORM, "site.validation"))
+@check("P-12.measured", inputs=(*PLATFORM, *PLACES, "site.validation"))
 def test_a_node_offers_one_gpu_less_after_an_xid(
     subject: str, plan: Plan, facts: Facts, gpus_at_fault: Told
 ) -> Outcome:

@@ -2,6 +2,7 @@
 
     encrypted(plan, "ctl01")      # this member's secrets by provider, and one that was just made
     restored(plan, "ctl01")       # a backup, served by an etcd of its own
+    member(plan, "ctl01", "/registry/configmaps/a/b-")      # whether this member leads, and what it has itself
 
 An object of the commissioning namespace is made and deleted again. Raises DeviceError where the controller could not be asked.
 """
@@ -24,6 +25,10 @@ PROGRAM = Path(__file__).with_name("etcd_drill.py").read_text()
 BUDGET_S = 600.0
 """All steps of a drill. Saving, checking and restoring 8 GiB, the most that etcd suggests for its data, at 100 MB/s of a disk takes
 about five minutes (https://etcd.io/docs/v3.6/dev-guide/limit/)."""
+
+
+MEMBER_S = 30.0
+"""Of one question to a member about a few keys. A choice of ours."""
 
 
 class Encrypted(TypedDict):
@@ -51,6 +56,13 @@ class Restored(TypedDict):
     restore_s: Number
 
 
+class Own(TypedDict):
+    """Whether a member of etcd leads the others, and the last parts of keys that it has itself."""
+
+    leader: Flag
+    names: list[Line]
+
+
 def encrypted(plan: Plan, controller: str) -> Encrypted:
     """Secrets of the member of etcd on one controller."""
     said, source = _asked(plan, controller, "encrypted")
@@ -63,14 +75,20 @@ def restored(plan: Plan, controller: str) -> Restored:
     return answers.read(Restored, said, source)
 
 
-def _asked(plan: Plan, controller: str, question: str) -> tuple[Any, Source]:
+def member(plan: Plan, controller: str, prefix: str) -> Own:
+    """The member of etcd on one controller, and its keys that begin with a prefix: what it has, whatever the others have."""
+    said, source = _asked(plan, controller, "member", MEMBER_S, prefix=prefix)
+    return answers.read(Own, said, source)
+
+
+def _asked(plan: Plan, controller: str, question: str, budget_s: float = BUDGET_S, **more: str) -> tuple[Any, Source]:
     credentials = node_credentials(plan.site)
     host = SshHost(controller, address_of(plan, controller, "provisioning"), credentials, plan.site.timeouts.ssh_s)
     python = ("python3",) if credentials.user == "root" else ("sudo", "-n", "python3")
-    request = {"ask": question, "namespace": CHECK_ACCOUNT, "budget_s": BUDGET_S}
+    request = {"ask": question, "namespace": CHECK_ACCOUNT, "budget_s": budget_s, **more}
     source = Source(controller, f"ask etcd ({question})", "run etcdctl on the controller")
-    budget_s = BUDGET_S + plan.site.timeouts.ssh_s
-    said = host.program(PROGRAM, request, python=python, budget_s=budget_s, operation=source.operation)
+    whole_s = budget_s + plan.site.timeouts.ssh_s
+    said = host.program(PROGRAM, request, python=python, budget_s=whole_s, operation=source.operation)
     if isinstance(said, dict) and (why := said.pop("error", "")):
         raise BadAnswer(
             controller, source.operation, "an answer", str(why), "bring the cluster in order: playbooks/site.yml"

@@ -6,6 +6,7 @@ made and deleted again (`namespace`), and the seconds for all of it (`budget_s`)
     encrypted   a Secret is made, and every Secret is read as etcd has it: how many of which provider
     restored    a ConfigMap is made, etcd is backed up, the ConfigMap is deleted; then the backup is restored into a folder of its
                 own and served by an etcd of its own on loopback: which keys it has, and whether the ConfigMap is among them
+    member      whether this member leads, and the last parts of its own keys with a prefix (`prefix`)
 
 The cluster's etcd goes on meanwhile. What could not be asked is `error`.
 """
@@ -226,7 +227,22 @@ def served(drill: Drill, folder: Path, client: int, peer: int, own: Sequence[str
                 process.wait()
 
 
-ASKED = {"encrypted": encrypted, "restored": restored}
+def member(drill: Drill, prefix: str) -> dict[str, Any]:
+    """This member itself: serializable reads ask no other."""
+    (said,) = json.loads(drill.etcdctl("endpoint", "status", "-w", "json"))
+    status = said["Status"]
+    own = drill.etcdctl("get", prefix, "--prefix", "--keys-only", "--consistency=s").split()
+    return {
+        "leader": status["leader"] == status["header"]["member_id"],
+        "names": [key.rpartition("/")[2] for key in own],
+    }
+
+
+ASKED = {
+    "encrypted": lambda drill, request: encrypted(drill, request["namespace"]),
+    "restored": lambda drill, request: restored(drill, request["namespace"]),
+    "member": lambda drill, request: member(drill, request["prefix"]),
+}
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +254,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         request["budget_s"],
     )
     try:
-        return {**ASKED[request["ask"]](drill, request["namespace"]), "error": ""}
+        return {**ASKED[request["ask"]](drill, request), "error": ""}
     except (DrillError, OSError, ValueError, LookupError) as error:
         return {"error": str(error) or type(error).__name__}
 

@@ -59,7 +59,9 @@ class Validation(Section):
     )
     fault_injection: bool = Field(
         default=False,
-        description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back.",
+        description="Checks may cut a GPU server's power at its PDU outlets during a job (S187, S188), and give it back. With "
+        "Kubernetes they may also stop a kubelet (P-10), and kill API server and etcd of one controller after the other, where "
+        "there are several (P-08, P-09); P-12 needs programs besides.",
     )
     accepted_access: tuple[Text, ...] = Field(
         default=(),
