@@ -3,6 +3,7 @@
 Both lay the boot drives out as disks.py says. Drives are named by serial number, never by their order.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,17 @@ from capacity.services.boot.disks import Layout
 from capacity.services.boot.seeds import authorized, network, user_data
 
 MIB = 2**20
+PART = "part() { case $1 in *[0-9]) echo ${1}p$2;; *) echo $1$2;; esac; }"
+"""Function of a shell: the partition of a drive."""
+OTHER_ESPS = (
+    f"{PART}; for d in $(debconf-get partman-auto/disk); do p=$(part $d 2); "
+    'grep -q "^$p /target/boot/efi " /proc/mounts && continue; '
+    "mount -t vfat $p /mnt; cp -r /target/boot/efi/. /mnt/; umount /mnt; done"
+)
+"""Debian's installer fills the ESP that is mounted at /boot/efi only."""
+ESP_MAY_BE_MISSING = "sed -i '/[[:space:]]\\/boot\\/efi[[:space:]]/s/umask=/nofail,umask=/' /target/etc/fstab"
+"""Without it a server whose drive with that ESP is gone ends in the emergency shell (systemd.mount(5))."""
+MIRROR, MIRROR_FOLDER = "deb.debian.org", "/debian"
 
 
 def autoinstall(plan: Plan, host: Mapping[str, str], found: Layout, public_key: str) -> str:
@@ -28,6 +40,8 @@ def autoinstall(plan: Plan, host: Mapping[str, str], found: Layout, public_key: 
         "user-data": user_data(plan, host["device"], public_key),
         "shutdown": "reboot",
     }
+    if plan.site.provisioning.proxy:
+        answers["proxy"] = plan.site.provisioning.proxy
     text = yaml.safe_dump({"autoinstall": answers}, sort_keys=False, width=1000)
     return f"#cloud-config\n{text}"
 
@@ -84,18 +98,15 @@ def curtin(found: Layout) -> list[dict[str, Any]]:
 
 def preseed(plan: Plan, host: Mapping[str, str], found: Layout, public_key: str) -> str:
     """Answers of Debian's installer (installation guide, appendix B). The boot drives are found by serial number."""
-    wanted = " ".join(found.serials)
     find = (
-        "paths=; for serial in " + wanted + "; do at=; for d in $(list-devices disk); do "
-        'if udevadm info -q property -n "$d" | grep -qx "ID_SERIAL_SHORT=$serial"; then at=$d; fi; done; '
+        f"paths=; for serial in {shlex.join(found.serials)}; do at=; for d in $(list-devices disk); do "
+        'if udevadm info -q property -n "$d" | grep -qxF "ID_SERIAL_SHORT=$serial"; then at=$d; fi; done; '
         '[ -n "$at" ] || exit 1; paths="$paths $at"; done; debconf-set partman-auto/disk "${paths# }"; '
         'debconf-set grub-installer/bootdev "${paths# }"'
     )
     if found.mirrored:
         find += (
-            '; set -- $paths; part() { case $1 in *[0-9]) echo "${1}p$2";; *) echo "$1$2";; esac; }; '
-            "debconf-set partman-auto-raid/recipe "
-            '"1 2 0 ext4 / $(part $1 3)#$(part $2 3) ."'
+            f'; set -- $paths; {PART}; debconf-set partman-auto-raid/recipe "1 2 0 ext4 / $(part $1 3)#$(part $2 3) ."'
         )
     recipe = [
         (
@@ -121,15 +132,18 @@ def preseed(plan: Plan, host: Mapping[str, str], found: Layout, public_key: str)
     if login != "root":
         late.append(f"in-target chown -R {login}: {home}/.ssh")
     if found.mirrored and found.firmware == "uefi":
-        late.append(
-            "in-target sh -c 'for p in $(blkid -t TYPE=vfat -o device); do "
-            "mount $p /mnt && cp -a /boot/efi/. /mnt/; umount /mnt; done'"
-        )
+        late += [OTHER_ESPS, ESP_MAY_BE_MISSING]
     answers = {
+        "debian-installer/language string": "en",
+        "debian-installer/country string": "US",
         "debian-installer/locale string": "C.UTF-8",
         "keyboard-configuration/xkb-keymap select": "us",
         "netcfg/get_hostname string": host["device"],
         "netcfg/get_domain string": "",
+        "mirror/country string": "manual",
+        "mirror/http/hostname string": MIRROR,
+        "mirror/http/directory string": MIRROR_FOLDER,
+        "mirror/http/proxy string": plan.site.provisioning.proxy or "",
         "clock-setup/utc boolean": "true",
         "time/zone string": "Etc/UTC",
         "passwd/root-login boolean": "true",
@@ -137,8 +151,8 @@ def preseed(plan: Plan, host: Mapping[str, str], found: Layout, public_key: str)
         "passwd/make-user boolean": "false",
         "partman/early_command string": find,
         "partman-auto/method string": "raid" if found.mirrored else "regular",
+        "partman-partitioning/default_label string": "gpt",
         "partman-auto/expert_recipe string": " ".join(recipe),
-        "partman-auto/choose_recipe select": "bringup",
         "partman-efi/non_efi_system boolean": "true",
         "partman-partitioning/confirm_write_new_label boolean": "true",
         "partman/choose_partition select": "finish",
@@ -147,12 +161,16 @@ def preseed(plan: Plan, host: Mapping[str, str], found: Layout, public_key: str)
         "partman/confirm boolean": "true",
         "partman/confirm_nooverwrite boolean": "true",
         "partman-md/device_remove_md boolean": "true",
+        "partman-lvm/device_remove_lvm boolean": "true",
         "partman-basicfilesystems/no_swap boolean": "false",
-        "tasksel/first multiselect": "",
+        "pkgsel/run_tasksel boolean": "false",
+        "pkgsel/update-policy select": "none",
         "pkgsel/include string": "openssh-server mdadm python3 sudo",
         "grub-installer/only_debian boolean": "true",
         "grub-installer/force-efi-extra-removable boolean": "true",
         "finish-install/reboot_in_progress note": "",
-        "preseed/late_command string": "; ".join(late),
+        "preseed/late_command string": "set -e; " + "; ".join(late),
     }
+    if plan.site.addressing.ntp:
+        answers["clock-setup/ntp-server string"] = str(plan.site.addressing.ntp[0])
     return "".join(f"d-i {key} {value}".rstrip() + "\n" for key, value in answers.items())

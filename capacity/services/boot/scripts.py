@@ -53,7 +53,9 @@ def of_server(plan: Plan, device: str, mac: str, image: Image | None) -> str:
         arguments = f"ip=dhcp url={base}/installer/live-server.iso autoinstall ds=nocloud;s={seed}"
     else:
         kernel, initrd = f"{base}/installer/linux", f"{base}/installer/initrd.gz"
-        arguments = f"auto=true priority=critical interface={mac} url={base}/preseed/{hyphened(mac)}.cfg"
+        early = "" if plan.site.addressing.dns else "netcfg/get_nameservers= "
+        arguments = f"DEBIAN_FRONTEND=text auto=true priority=critical hostname={device} interface={mac} "
+        arguments += f"netcfg/no_default_route=true {early}url={base}/preseed/{hyphened(mac)}.cfg"
     return (
         f"#!ipxe\n"
         f"echo {device} ({mac})\n"

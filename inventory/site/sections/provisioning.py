@@ -21,6 +21,8 @@ ENCRYPTED_SYSTEMS = ("debian-12",)
 """Operating systems of which images for encrypted disks are built (infra/boot/images.yaml, key encrypted)."""
 FOLDER_URL = r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*$"
 """Without a login: BMCs would keep it."""
+PROXY_URL = r"^http://[A-Za-z0-9.:\[\]-]+$"
+"""Without a login: the installer's answers are served to whoever has the server's MAC."""
 
 
 RECOVERY_BITS = range(3072, 8193)
@@ -70,6 +72,11 @@ class Provisioning(Section):
         description="Folder that BMCs mount the CDs of `bringup image build ROLE --iso` from, for sites without network boot: "
         "http://HOST:PORT/PATH, to which ROLE.iso is added. HOST gives byte ranges, as nginx does. With installed_by pulumi only. "
         "Default: the network.",
+    )
+    proxy: Annotated[str, Field(pattern=PROXY_URL, max_length=200)] | None = Field(
+        default=None,
+        description="HTTP proxy that the installers fetch packages through, http://HOST:PORT, such as apt-cacher-ng; with method "
+        "preseed or autoinstall only. Default: servers reach the distribution's servers, and a DNS server, themselves.",
     )
     link_gbps: Annotated[float, Field(gt=0, le=800)] = Field(
         default=1.0,
@@ -134,6 +141,18 @@ def pulumi_starts_servers_from_media_only(catalog: Catalog, provisioning: Provis
             f"{provisioning.media} with installed_by {provisioning.installed_by}",
             "installed_by pulumi: by hand, `bringup boot media` is given the whole address",
             "write installed_by: pulumi, or delete media",
+        )
+
+
+@rule("provisioning")
+def only_installers_fetch_packages(catalog: Catalog, provisioning: Provisioning) -> Iterator[Problem]:
+    if provisioning.proxy and provisioning.method not in INSTALLER_OF:
+        yield Problem(
+            ("provisioning", "proxy"),
+            "proxy that nobody asks",
+            f"{provisioning.proxy} with method {provisioning.method}",
+            f"method {' or '.join(INSTALLER_OF)}: an image holds its packages",
+            "delete proxy, or write the method of an installer",
         )
 
 

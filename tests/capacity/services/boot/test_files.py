@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import ipaddress
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -236,11 +237,13 @@ def test_a_public_key_of_another_form_is_refused():
 
 def test_ubuntus_answers_fit_its_schema():
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    made = rendered("autoinstall", "ubuntu")
+    made = rendered("autoinstall", "ubuntu", proxy="http://10.77.1.1:3142")
     texts = [text for name, text in made.items() if name.startswith("http/autoinstall/") and name.endswith("user-data")]
     assert len(texts) == len(PLAN.devices.query("kind == 'server'"))
     for text in texts:
-        jsonschema.validate(yaml.safe_load(text)["autoinstall"], schema)
+        answers = yaml.safe_load(text)["autoinstall"]
+        jsonschema.validate(answers, schema)
+        assert answers["proxy"] == "http://10.77.1.1:3142"
 
 
 def test_ubuntu_mirrors_the_root_and_makes_both_esps_bootable():
@@ -271,6 +274,90 @@ def test_commands_of_debians_answers_are_valid_shell(key):
     command = next(line.partition(key)[2] for line in text.splitlines() if key in line)
     assert command
     subprocess.run(["sh", "-n", "-c", command], check=True)
+
+
+PRESEED = "http/preseed/02-5e-00-00-00-00.cfg"
+
+
+def answers_of(**given):
+    return dict(re.findall(r"^d-i (\S+) \S+ ?(.*)$", rendered("preseed", **given)[PRESEED], re.MULTILINE))
+
+
+def test_debians_installer_fetches_its_packages_through_the_sites_proxy():
+    assert answers_of()["mirror/http/proxy"] == ""
+    assert answers_of(proxy="http://10.77.1.1:3142")["mirror/http/proxy"] == "http://10.77.1.1:3142"
+
+
+def test_what_debians_installer_asks_before_it_has_its_answers_is_answered_by_the_kernels_arguments():
+    script = rendered("preseed")["http/by-mac/02-5e-00-00-00-00.ipxe"]
+    assert not PLAN.site.addressing.dns
+    for argument in ("hostname=gpu001", "netcfg/no_default_route=true", "netcfg/get_nameservers=", "priority=critical"):
+        assert f" {argument} " in script
+
+
+def ran(command, folder, programs):
+    """Run a command of the answers with these programs in its way, and paths of the installer below a folder."""
+    (folder / "bin").mkdir()
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "bin" / name).chmod(0o755)
+    for path in ("/target", "/mnt", "/proc/mounts"):
+        command = re.sub(rf"(?<![\w.]){path}(?=[/ ;])(?! *\[)", f"{folder}{path}", command)
+    env = {"PATH": f"{folder}/bin:/usr/bin:/bin"}
+    return subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, check=False)
+
+
+FINDS = {
+    "list-devices": "echo /dev/sda /dev/nvme0n1 /dev/sdb | tr ' ' '\\n'",
+    "debconf-set": 'echo "$1=$2"',
+}
+
+
+def test_debian_takes_the_drives_with_the_planned_serial_numbers_whatever_their_order(tmp_path):
+    udev = 'case $5 in *sda) n=1;; *nvme0n1) n=0;; *) n=00;; esac; echo "ID_SERIAL_SHORT=DISK-gpu001-$n"'
+    done = ran(answers_of()["partman/early_command"], tmp_path, {**FINDS, "udevadm": udev})
+    assert done.stdout.splitlines() == [
+        "partman-auto/disk=/dev/nvme0n1 /dev/sda",
+        "grub-installer/bootdev=/dev/nvme0n1 /dev/sda",
+        "partman-auto-raid/recipe=1 2 0 ext4 / /dev/nvme0n1p3#/dev/sda3 .",
+    ]
+    assert done.returncode == 0
+
+
+def test_debian_is_not_installed_without_one_of_its_drives(tmp_path):
+    udev = 'case $5 in *sda) echo "ID_SERIAL_SHORT=DISK-gpu001-0";; esac'
+    done = ran(answers_of()["partman/early_command"], tmp_path, {**FINDS, "udevadm": udev})
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_debians_second_esp_is_filled_and_either_may_be_missing(tmp_path):
+    for name in ("target/boot/efi/EFI/BOOT", "target/etc", "target/root/.ssh", "mnt", "proc"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "target/boot/efi/EFI/BOOT/BOOTX64.EFI").write_text("loader")
+    (tmp_path / "proc/mounts").write_text(f"/dev/nvme0n1p2 {tmp_path}/target/boot/efi vfat rw 0 0\n")
+    (tmp_path / "target/etc/fstab").write_text(
+        "UUID=1 / ext4 errors=remount-ro 0 1\nUUID=2-3  /boot/efi       vfat    umask=0077      0       1\n"
+    )
+    programs = {
+        "debconf-get": "echo /dev/nvme0n1 /dev/sda",
+        "mount": f'echo "$@" >>{tmp_path}/mounted',
+        "umount": "",
+        "in-target": "",
+    }
+    done = ran(answers_of()["preseed/late_command"], tmp_path, programs)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "mounted").read_text() == f"-t vfat /dev/sda2 {tmp_path}/mnt\n"
+    assert (tmp_path / "mnt/EFI/BOOT/BOOTX64.EFI").read_text() == "loader"
+    root, esp = (tmp_path / "target/etc/fstab").read_text().splitlines()
+    assert root.split()[3] == "errors=remount-ro"
+    assert esp.split()[3] == "nofail,umask=0077"
+    assert (tmp_path / "target/root/.ssh/authorized_keys").read_text().startswith("ssh-ed25519 ")
+
+
+def test_an_installation_of_debian_that_fails_at_its_end_is_no_success(tmp_path):
+    (tmp_path / "target/root/.ssh").mkdir(parents=True)
+    done = ran(answers_of()["preseed/late_command"], tmp_path, {"in-target": "exit 3"})
+    assert done.returncode == 3
 
 
 CONSOLE = """[  OK  ] Finished cloud-final\r
