@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from capacity.services.cluster import cluster
+from inventory.paths import repo_root
 from tests.plans import plan_of
 from validation import access
 from validation.facts import node_facts
@@ -38,6 +39,11 @@ def test_ports_are_those_of_the_sites_workload_manager(
 ) -> None:
     found = access.unplanned_ports(plan_of(site), node, {"listening": open_to, "listeners": {}})
     assert [one.split()[1] for one in found] == unplanned
+
+
+def test_the_timers_of_the_roles_are_planned_and_no_others() -> None:
+    roles = {path.stem for path in (repo_root() / "playbooks/roles").glob("*/templates/*.timer.j2")}
+    assert {name for names in access.expected()["timers"].values() for name in names} == roles
 
 
 def test_a_node_of_kubernetes_passes_packets_on_for_its_pods_alone() -> None:
