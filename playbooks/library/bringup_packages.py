@@ -2,6 +2,7 @@
 """Ansible module: Debian packages in the pinned upstream version, with one look at dpkg when all is well."""
 
 import base64
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -85,7 +86,8 @@ FRESH_S = 600
 SCRIPTS = Path("/var/lib/dpkg/info")
 """Where dpkg keeps the maintainer scripts of installed packages."""
 UPDATES = Path("/var/lib/dpkg/updates")
-"""What dpkg was doing, in files named by digits; empty when it came to its end. apt-get refuses to run otherwise."""
+"""What dpkg is doing, in files named by digits; empty when it came to its end. apt-get refuses to run otherwise."""
+LOCKS = [Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock")]
 KEPT = ["--force-confdef", "--force-confold"]
 KEEP_CONFIG = [word for option in KEPT for word in ("-o", f"Dpkg::Options::={option}")]
 
@@ -293,8 +295,7 @@ def look(
 
 def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
     end = time.monotonic() + budget_s
-    if interrupted():
-        run(["dpkg", *KEPT, "--configure", "-a"], left(end))
+    finish(end)
     fresh = lists_are_fresh()
     if not fresh:
         renew(left(end))
@@ -311,8 +312,36 @@ def install(packages: list[str], pins: dict[str, str], budget_s: float) -> None:
 
 
 def interrupted() -> bool:
-    """Whether dpkg was ended in the middle of its work: by its budget, or by a power cut."""
+    """Whether dpkg is in the middle of its work, or was ended there: by its budget, or by a power cut."""
     return UPDATES.is_dir() and any(file.name.isdecimal() for file in UPDATES.iterdir())
+
+
+def finish(end: float) -> None:
+    """Bring what dpkg was ended in to its end. What another program is at is waited for; apt-get names it."""
+    if interrupted():
+        wait_for_dpkg(min(left(end), LOCK_WAIT_S))
+    if not interrupted():
+        return
+    try:
+        run(["dpkg", *KEPT, "--configure", "-a"], left(end))
+    except TooSlowError:
+        raise
+    except PackageError:  # a package was unpacked before what it depends on
+        run([*APT, *KEEP_CONFIG, "--fix-broken", "install"], left(end))
+
+
+def wait_for_dpkg(budget_s: float) -> None:
+    """Wait until nobody has dpkg's locks, or the budget is spent."""
+    end = time.monotonic() + budget_s
+    for lock in LOCKS:
+        with lock.open("a") as file:
+            while time.monotonic() < end:
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    time.sleep(1)
+                else:
+                    break
 
 
 def renew(budget_s: float) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import time
 import types
 
@@ -426,6 +428,7 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setattr(packages, "SOURCES", tmp_path / "etc")
     monkeypatch.setattr(packages, "STAMP", tmp_path / "stamp")
     monkeypatch.setattr(packages, "UPDATES", tmp_path / "updates")
+    monkeypatch.setattr(packages, "LOCKS", [tmp_path / "lock-frontend", tmp_path / "lock"])
     return tmp_path
 
 
@@ -531,6 +534,46 @@ def test_an_installation_that_was_cut_short_is_brought_to_its_end_first(node, mo
     apt.ran.clear()
     packages.install(["munge"], {}, 60)
     assert apt.ran[0] == ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+
+
+def test_packages_that_dpkg_cannot_configure_are_mended_by_apt(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    packages.UPDATES.mkdir()
+    (packages.UPDATES / "0003").write_text("Package: munge\n")
+    apt.ran.clear()
+
+    def run(argv, budget_s, more=None):
+        if argv[0] == "dpkg":
+            raise packages.PackageError("dpkg failed: dependency problems")
+        return apt(argv, budget_s)
+
+    monkeypatch.setattr(packages, "run", run)
+    packages.install(["munge"], {}, 60)
+    assert apt.ran[0][-2:] == ["--fix-broken", "install"]
+    assert ["install", "munge"] in [argv[-2:] for argv in apt.ran]
+
+
+def test_what_another_program_installs_is_waited_for_and_left_alone(node, monkeypatch):
+    apt = Apt()
+    looked(monkeypatch, apt, ["munge"], {})
+    packages.UPDATES.mkdir()
+    (packages.UPDATES / "0003").write_text("Package: munge\n")
+    holder = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, packages.LOCKS[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+
+        def ends(seconds):
+            (packages.UPDATES / "0003").unlink()
+            other.stdin.close()
+            other.wait()
+
+        monkeypatch.setattr(packages.time, "sleep", ends)
+        apt.ran.clear()
+        packages.install(["munge"], {}, 60)
+    assert not [argv for argv in apt.ran if argv[0] == "dpkg"]
 
 
 def test_an_installation_that_takes_too_long_is_not_tried_again_at_once(node, monkeypatch):
