@@ -7,11 +7,15 @@ package=debian-installer-12-netboot-amd64
 version=$(apt-cache show --no-all-versions "$package" | sed -n 's/^Version: //p')
 [ -n "$version" ] || { echo "apt has no $package: run apt-get update, and look at its sources" >&2; exit 1; }
 [ "$(cat "$folder/version" 2>/dev/null)" != "$version" ] || exit 0
-rm -rf "$folder"
-mkdir -p "$folder"
-cd "$folder"
+[ -e "$folder/version" ] || [ ! -e "$folder" ] || { echo "$folder exists and is none of this script's: name another" >&2; exit 1; }
+made=$folder.new
+rm -rf "$made"
+mkdir -p "$made"
+cd "$made"
 echo "Fetching $package $version (133 MB)"
 apt-get download "$package" >/dev/null
 dpkg-deb --extract "$package"_*.deb .
 rm "$package"_*.deb
 echo "$version" >version
+rm -rf "$folder"
+mv "$made" "$folder"

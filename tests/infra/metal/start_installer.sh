@@ -1,7 +1,7 @@
 # Start Debian's installer from its unpacked initrd, in namespaces of mounts, processes and host name that the caller made:
 #   start_installer.sh ROOT ARGUMENTS-OF-THE-KERNEL
-# What its init does with hardware is left out, and it gets no device, clock or module of this machine. Arguments of the form
-# name=value are its environment, as a kernel hands them to init (Linux, Documentation/admin-guide/kernel-parameters.rst).
+# What its init does with hardware is left out, and it gets no device, clock, module or setting of this machine. Arguments of the
+# form name=value are its environment, as a kernel hands them to init (Linux, Documentation/admin-guide/kernel-parameters.rst).
 set -eu
 root=$1
 shift
@@ -11,6 +11,13 @@ cd "$root"
 printf '%s\n' "$*" >cmdline
 mount -t proc proc proc
 mount --bind cmdline proc/cmdline
+for place in proc/sys proc/sysrq-trigger; do
+    [ -e "$place" ] || continue  # a kernel without CONFIG_MAGIC_SYSRQ
+    mount --bind "$place" "$place"
+    mount -o remount,bind,ro "$place"
+done
+mount --bind proc/sys/net proc/sys/net
+mount -o remount,bind,rw proc/sys/net
 mount -t sysfs -o ro sysfs sys
 mount -t tmpfs tmpfs run
 mkdir run/lock

@@ -64,8 +64,8 @@ def test_the_proxy_fetches_each_archive_from_this_machines_own_source() -> None:
 @contextlib.contextmanager
 def node(mac: str) -> Iterator[None]:
     """A namespace whose port has this MAC, joined to the segment's bridge."""
-    ip([f"netns add {NODE}"])
     try:
+        ip([f"netns add {NODE}"])
         ip([f"link add node netns {SEGMENT} type veth peer name eth0 address {mac} netns {NODE}"])
         ip(["link set node master br0 up"], SEGMENT)
         ip(["link set lo up"], NODE)
@@ -130,6 +130,8 @@ def test_debians_installer_asks_nothing_until_it_fetches_its_components(tmp_path
         subprocess.run(cpio, cwd=root, stdin=unpacked.stdout, check=True, timeout=UNPACK_S)
     network = Network(SEGMENT, f"{address}/24", ())
     known = sources(run_apt(), SUITE)
+    for left in (NODE, SEGMENT):  # by a run that was killed
+        ip([f"netns delete {left}"], force=True)
     with (
         Segment(network, tmp_path / "boot", tmp_path / "state") as segment,
         AptProxy(segment, PROXY_PORT, tmp_path / "packages", known) as proxy,
