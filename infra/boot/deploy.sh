@@ -17,6 +17,7 @@ export DM_DISABLE_UDEV=1    # nobody answers for udev here
 MARK_BLOCK=64       # of 512 bytes
 HEAD_MIB=2          # what a drive's content is known by: its first 2 MiB and its last one
 FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of the state `image`
+SEAL_LIMIT_S=300    # for each use of the TPM or of the site's key, some seconds here; not confirmed
 TRIES=20            # for a CD, and then for ports, to appear, a second each; not confirmed
 
 say() { echo "bringup: $*" >/dev/console; }
@@ -205,14 +206,14 @@ seal() {        # DEVICE
     for folder in dev proc sys; do mount -o bind "/$folder" "/mnt/$folder"; done
     for folder in run tmp; do mount -t tmpfs -o mode=0700 tmpfs "/mnt/$folder"; done
     echo "$RECOVERY" | base64 -d >/mnt/run/recovery.der
-    sealed=$(printf %s "$KEY" | chroot /mnt openssl pkeyutl -encrypt -pubin -keyform DER -inkey /run/recovery.der -pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 2>/tmp/said | base64 | tr -d '\n')
+    sealed=$(printf %s "$KEY" | timeout "$SEAL_LIMIT_S" chroot /mnt openssl pkeyutl -encrypt -pubin -keyform DER -inkey /run/recovery.der -pkeyopt rsa_padding_mode:oaep -pkeyopt rsa_oaep_md:sha256 2>/tmp/said | base64 | tr -d '\n')
     [ -n "$sealed" ] || stop not-sealed "recovery key: $(last_words)"
     echo "{\"type\":\"bringup-recovery\",\"keyslots\":[\"0\"],\"rsa_oaep_sha256\":\"$sealed\"}" | cryptsetup token import --token-id 0 "$1" >/tmp/said 2>&1 || stop not-sealed "recovery key: $(last_words)"
     policy='{}'
     [ -z "$PCRS" ] || policy="{\"pcr_bank\":\"sha256\",\"pcr_ids\":\"$PCRS\"}"
-    printf %s "$KEY" | chroot /mnt clevis luks bind -y -s 1 -k - -d "$1" tpm2 "$policy" >/tmp/said 2>&1 || stop not-sealed "TPM: $(last_words)"
+    printf %s "$KEY" | timeout "$SEAL_LIMIT_S" chroot /mnt clevis luks bind -y -s 1 -k - -d "$1" tpm2 "$policy" >/tmp/said 2>&1 || stop not-sealed "TPM: $(last_words)"
     # shellcheck disable=SC2016  # that shell expands it
-    chroot /mnt sh -c 'clevis luks pass -d "$1" -s 1 | cryptsetup open --test-passphrase --key-file - "$1"' sh "$1" >/tmp/said 2>&1 || stop not-sealed "the TPM does not give the key back: $(last_words)"
+    timeout "$SEAL_LIMIT_S" chroot /mnt sh -c 'clevis luks pass -d "$1" -s 1 | cryptsetup open --test-passphrase --key-file - "$1"' sh "$1" >/tmp/said 2>&1 || stop not-sealed "the TPM does not give the key back: $(last_words)"
     for folder in tmp run sys proc dev; do umount "/mnt/$folder"; done
 }
 
@@ -347,7 +348,7 @@ if [ -n "$LUKS" ]; then
     stop_array "$BOOT"
 fi
 umount /mnt
-[ -z "$LUKS" ] || cryptsetup close root
+[ -z "$LUKS" ] || cryptsetup close root 2>/tmp/said || stop disk-failed "LUKS2 cannot be closed: $(last_words)"
 stop_array "$ARRAY"
 
 for pair in $FOUND; do

@@ -222,7 +222,9 @@ def sealing(machine: Path, clevis: str = "cat >got; echo 'clevis' $* >>called") 
     for name, text in programs.items():
         (machine / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (machine / "bin" / name).chmod(0o755)
-    alone = 'mount() { :; }; umount() { :; }; chroot() { shift; "$@"; }; stop() { echo stop $*; exit 3; }; '
+    alone = (
+        'SEAL_LIMIT_S=9; mount() { :; }; umount() { :; }; chroot() { shift; "$@"; }; stop() { echo stop $*; exit 3; }; '
+    )
     return f"PATH={machine}/bin:$PATH; {alone}"
 
 
