@@ -336,7 +336,7 @@ def test_a_gpu_that_falls_off_the_bus_leaves_the_report_of_all_other_ranks(tmp_p
     node = burnt(program, tmp_path / "results")
     healthy, lost = sorted(node["ranks"], key=lambda rank: rank["rank"])
     assert node["duration_s"] >= 1
-    assert (healthy["error"], healthy["rounds"] > 3) == ("", True)
+    assert (healthy["error"], healthy["rounds"] > 1) == ("", True)
     assert lost["error"].startswith("RuntimeError: CUDA error: unspecified launch failure")
     assert (lost["memory"]["sets"] >= 1, len(lost["error"])) == (True, 250)
 
