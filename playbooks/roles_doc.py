@@ -42,7 +42,7 @@ def plays() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     books = (ROOT / "playbooks" / name for name in ("boot.yml", "gpu_sharing.yml", "site.yml"))
     for play in (play for book in books for play in yaml.safe_load(book.read_text())):
-        for role in play["roles"]:
+        for role in play.get("roles", []):
             for name in with_dependencies(role):
                 if play["hosts"] not in found.setdefault(name, []):
                     found[name].append(play["hosts"])

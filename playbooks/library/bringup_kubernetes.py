@@ -6,6 +6,7 @@ how the GPUs of a node are shared.
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -17,7 +18,7 @@ description:
   - First waits until the API server says that it is ready, then applies the objects that differ, then waits for the nodes and gives
     them their labels. All of it shares one time budget.
   - C(vacate) and C(share) are the two ends of a change of how a node's GPUs are shared. In between nothing uses them. C(vacate)
-    does nothing where the node's label says that they are as wanted.
+    does nothing where the node's label says that they are as wanted, and C(share) waits for nothing where nothing was changed.
 options:
   kubectl: {description: The program., type: path, required: true}
   kubeconfig: {description: How to reach the API server., type: path, required: true}
@@ -33,7 +34,8 @@ options:
   budget_s: {description: Seconds to wait in all., type: int, default: 120}
 """
 RETURN = r"""
-actions: {description: What was done (in check mode, what would be)., type: list, returned: always}
+actions: {description: What was done (in check mode, what would be)., type: list, returned: success}
+in_use: {description: Whether pods hold GPUs of the node that is to be vacated. It is as before., type: bool, returned: failure}
 """
 
 COMMAND_S = 60
@@ -54,6 +56,10 @@ DIFFERS = 1
 
 class KubernetesError(Exception):
     """The message names what did not come about and where to look."""
+
+
+class InUseError(KubernetesError):
+    """Pods hold GPUs of a node, which is as it was."""
 
 
 class Kubectl:
@@ -160,17 +166,19 @@ def vacate(server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool) 
     if ours:
         server.run("annotate", "--overwrite", "node", name, f"{CLOSED}=true")
         server.run("cordon", name)
+    step = "Wait until they are over, or evict them: -e drain=true"
     if with_gpus(server.pods(name)) and wanted["evict"]:
         left_s = max(1, int(end - time.monotonic()))
         words = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={left_s}s")
-        server.run("drain", name, *words, within_s=left_s + COMMAND_S)
+        try:
+            server.run("drain", name, *words, within_s=left_s + COMMAND_S)
+        except KubernetesError as error:  # what counts is whether pods still have GPUs
+            step = f"{error}. Wait until they are over, or end them"
     if holders := with_gpus(server.pods(name)):
         if ours:
             reopen(server, name)
         more = f" and {len(holders) - SHOWN} more" if len(holders) > SHOWN else ""
-        raise KubernetesError(
-            f"{name}: pods have GPUs: {', '.join(holders[:SHOWN])}{more}. Wait until they are over, or evict them: -e drain=true"
-        )
+        raise InUseError(f"{name}: pods have GPUs: {', '.join(holders[:SHOWN])}{more}. {step}")
     server.run("label", "--overwrite", "node", name, f"{SHARING}={CHANGING}")
     while left := [one for one in server.pods(name) if is_plugin(one)]:
         if time.monotonic() > end:
@@ -185,10 +193,18 @@ def is_plugin(pod: dict[str, Any]) -> bool:
     return metadata["namespace"] == PLUGIN_SPACE and label.startswith(PLUGIN)
 
 
-def share(server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool) -> list[str]:
-    """The label of the way of sharing, and the node open for pods once it offers what is wanted; what was done."""
-    name, profile = wanted["node"], wanted["profile"]
+def share(
+    server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool, warn: Callable[[str], None]
+) -> list[str]:
+    """The label of the way of sharing, and the node open for pods once it offers what is wanted; what was done. A node that no run
+    has changed or closed is only warned of where it offers something else.
+    """
+    name, profile, planned = wanted["node"], wanted["profile"], {wanted["resource"]: wanted["count"]}
     node = server.node(name)
+    if way(node) == profile and CLOSED not in node["metadata"].get("annotations", {}):
+        if on_offer(node) != planned:
+            warn(f"{differs(node, wanted)}; nothing was changed here. See kubectl -n {PLUGIN_SPACE} get pods -o wide")
+        return []
     done = []
     if way(node) != profile:
         if check:
@@ -196,12 +212,11 @@ def share(server: Kubectl, wanted: dict[str, Any], end: float, *, check: bool) -
         server.run("label", "--overwrite", "node", name, f"{SHARING}={profile}" if profile else f"{SHARING}-")
         done.append(f"label {name}")
         node = server.node(name)
-    while (offered := on_offer(node)) != {wanted["resource"]: wanted["count"]}:
+    while on_offer(node) != planned:
         if time.monotonic() > end:
-            seen = ", ".join(f"{count} {resource}" for resource, count in offered.items()) or "no GPU"
             raise KubernetesError(
-                f"{name} offers {seen}, planned {wanted['count']} {wanted['resource']}; it stays as it is, cordoned where this run "
-                f"has cordoned it. See kubectl -n {PLUGIN_SPACE} get pods -o wide"
+                f"{differs(node, wanted)}; it stays as it is, cordoned where this run has cordoned it. "
+                f"See kubectl -n {PLUGIN_SPACE} get pods -o wide"
             )
         time.sleep(POLL_S)
         node = server.node(name)
@@ -219,14 +234,20 @@ def on_offer(node: dict[str, Any]) -> dict[str, int]:
     return {key: count for key, count in counts.items() if count}
 
 
+def differs(node: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """What a node offers, beside what is planned."""
+    seen = ", ".join(f"{count} {resource}" for resource, count in on_offer(node).items()) or "no GPU"
+    return f"{wanted['node']} offers {seen}, planned {wanted['count']} {wanted['resource']}"
+
+
 def reopen(server: Kubectl, name: str) -> None:
     """Pods may come again."""
     server.run("uncordon", name)
     server.run("annotate", "node", name, f"{CLOSED}-")
 
 
-def settle(parameters: dict[str, Any], *, check: bool) -> list[str]:
-    """Make it so; what was done."""
+def settle(parameters: dict[str, Any], *, check: bool, warn: Callable[[str], None]) -> list[str]:
+    """Make it so; what was done. warn: told what is off and no failure."""
     end = time.monotonic() + parameters["budget_s"]
     server = Kubectl(parameters["kubectl"], parameters["kubeconfig"])
     server.wait_ready(end)
@@ -256,9 +277,10 @@ def settle(parameters: dict[str, Any], *, check: bool) -> list[str]:
             done.append(f"label {name}")
             if not check:
                 server.run("label", "--overwrite", "node", name, *(f"{key}={value}" for key, value in lacking.items()))
-    for given, act in (("vacate", vacate), ("share", share)):
-        if parameters.get(given):
-            done += act(server, parameters[given], end, check=check)
+    if parameters.get("vacate"):
+        done += vacate(server, parameters["vacate"], end, check=check)
+    if parameters.get("share"):
+        done += share(server, parameters["share"], end, check=check, warn=warn)
     return done
 
 
@@ -277,9 +299,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        done = settle(module.params, check=module.check_mode)
+        done = settle(module.params, check=module.check_mode, warn=module.warn)
     except (KubernetesError, OSError, ValueError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=str(error), in_use=isinstance(error, InUseError))
     module.exit_json(changed=bool(done), actions=done)
 
 

@@ -4,6 +4,7 @@ kubectl and nvidia-smi are models of the test's own: of a cluster with one node,
 """
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ KUBECTL = """\
 #!{python}
 import json, sys
 from pathlib import Path
-file = Path({file!r})
-state = json.loads(file.read_text())
 words = sys.argv[3:]
+files = sorted(Path({folder!r}).glob("gpu*"))
+file = next((one for one in files if one.name in " ".join(words)), files[0])
+state = json.loads(file.read_text())
 node, pods = state["node"], state["pods"]
 state["told"].append(" ".join(words))
 labels, notes = node["metadata"]["labels"], node["metadata"]["annotations"]
@@ -47,6 +49,11 @@ match words[0]:
         sys.exit(words[2] not in state["plugins"])
     case "cordon" | "uncordon":
         node["spec"]["unschedulable"] = words[0] == "cordon"
+    case "drain" if state["kept"]:
+        print("error: unable to drain: Cannot evict pod as it would violate the pod's disruption budget")
+        pods[:] = [one for one in pods if one["metadata"]["name"] in ("plugin", state["kept"])]
+        file.write_text(json.dumps(state))
+        sys.exit(1)
     case "drain":
         pods[:] = [one for one in pods if one["metadata"]["namespace"] == "kube-system"]
     case "annotate":
@@ -77,11 +84,13 @@ def pod(name: str, resource: str = "", space: str = "vision", **more: Any) -> di
 
 
 class Cluster:
-    """One node with whole GPUs and its device plugin. offers: what it has for pods, by way of sharing."""
+    """One node with whole GPUs and its device plugin. offers: what it has for pods, by way of sharing. kept: a pod that a drain
+    does not evict.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self.file, self.program = folder / "state", folder / "kubectl"
-        self.program.write_text(KUBECTL.format(python=sys.executable, file=str(self.file)))
+    def __init__(self, folder: Path, name: str = "gpu003") -> None:
+        self.file, self.program = folder / name, folder / "kubectl"
+        self.program.write_text(KUBECTL.format(python=sys.executable, folder=str(folder)))
         self.program.chmod(0o755)
         node: dict[str, Any] = {
             "metadata": {"labels": {}, "annotations": {}},
@@ -94,11 +103,19 @@ class Cluster:
             "plugins": [WANTED["plugin"]],
             "offers": {"time-slices-4": {SHARED: "32", "nvidia.com/gpu": "0"}},
             "told": [],
+            "kept": "",
         }
+        self.warned: list[str] = []
+
+    def write(self) -> None:
+        self.file.write_text(json.dumps(self.state))
+
+    def read(self) -> None:
+        self.state = json.loads(self.file.read_text())
 
     def run(self, step: str, check: bool = False, **changed: Any) -> list[str]:
         self.state["told"] = []
-        self.file.write_text(json.dumps(self.state))
+        self.write()
         known = {
             "kubectl": str(self.program),
             "kubeconfig": "/k",
@@ -108,9 +125,10 @@ class Cluster:
             "budget_s": 0,
         }
         try:
-            return list(module.settle({**known, step: {**WANTED, **changed}}, check=check))
+            given = {**known, step: {**WANTED, **changed}}
+            return list(module.settle(given, check=check, warn=self.warned.append))
         finally:
-            self.state = json.loads(self.file.read_text())
+            self.read()
 
     @property
     def acts(self) -> list[str]:
@@ -160,6 +178,33 @@ def test_pods_are_evicted_where_that_is_asked_for(cluster: Cluster) -> None:
     cluster.state["pods"].append(pod("train", "nvidia.com/gpu"))
     assert cluster.run("vacate", evict=True)
     assert cluster.acts == ["annotate", "cordon", "drain", "label"]
+
+
+def test_a_node_whose_pods_a_drain_does_not_evict_is_opened_again(cluster: Cluster) -> None:
+    cluster.state["pods"].append(pod("train", "nvidia.com/gpu"))
+    cluster.state["kept"] = "train"
+    with pytest.raises(
+        module.InUseError, match=r"gpu003: pods have GPUs: vision/train\. kubectl drain: .*disruption budget"
+    ):
+        cluster.run("vacate", evict=True)
+    assert cluster.acts == ["annotate", "cordon", "drain", "uncordon", "annotate"]
+    assert cluster.node["metadata"] == {"labels": {}, "annotations": {}}
+    assert cluster.node["spec"]["unschedulable"] is False
+
+
+def test_a_pod_without_a_gpu_that_is_not_evicted_is_not_in_the_way(cluster: Cluster) -> None:
+    cluster.state["pods"] += [pod("train", "nvidia.com/gpu"), pod("web", "example.org/thing")]
+    cluster.state["kept"] = "web"
+    assert cluster.run("vacate", evict=True)
+    assert cluster.acts == ["annotate", "cordon", "drain", "label"]
+
+
+def test_a_node_on_which_nothing_is_to_change_is_not_waited_for(cluster: Cluster) -> None:
+    cluster.state["node"]["metadata"]["labels"] = {module.SHARING: "time-slices-4"}
+    cluster.state["node"]["status"]["allocatable"] = {SHARED: "28"}
+    assert (cluster.run("vacate"), cluster.run("share"), cluster.acts) == ([], [], [])
+    (warning,) = cluster.warned
+    assert f"gpu003 offers 28 {SHARED}, planned 32 {SHARED}; nothing was changed here" in warning
 
 
 def test_a_node_that_somebody_else_closed_stays_closed(cluster: Cluster) -> None:
@@ -336,6 +381,59 @@ def test_the_playbook_is_valid(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def played(folder: Path, *clusters: Cluster, away: str = "") -> subprocess.CompletedProcess[str]:
+    """The playbook on these nodes, which are this machine; `away`: the name of one that SSH does not reach."""
+    for one in clusters:
+        one.write()
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    told = {key: value for key, value in WANTED.items() if key not in ("node", "evict")} | {"mig": "", "per_gpu": 4}
+    nodes: dict[str, dict[str, Any]] = {one.file.name: {**local, "bringup_gpu_sharing": told} for one in clusters}
+    if away:
+        nodes[away] |= {
+            "ansible_connection": "ssh",
+            "ansible_host": "127.0.0.1",
+            "ansible_port": 1,
+            "ansible_ssh_retries": 0,
+        }
+    groups: dict[str, Any] = {"compute": {"hosts": nodes}, "kubernetes": {"hosts": dict.fromkeys(nodes)}}
+    groups["controller"] = {"hosts": {"ctl01": local}}
+    book = folder / "inventory.json"
+    book.write_text(
+        json.dumps(groups | {"all": {"vars": {"kubernetes_programs": str(folder), "gpu_sharing_offer_budget_s": 0}}})
+    )
+    options = {
+        "ANSIBLE_INVENTORY_ENABLED": "yaml",
+        "ANSIBLE_LOCAL_TEMP": str(folder),
+        "ANSIBLE_REMOTE_TEMP": str(folder),
+    }
+    done = ansible("ansible-playbook", "playbooks/gpu_sharing.yml", "-i", str(book), var=folder, options=options)
+    for one in clusters:
+        one.read()
+    return done
+
+
+def test_a_node_that_is_in_use_or_away_does_not_keep_the_later_ones_from_being_shared(tmp_path: Path) -> None:
+    clusters = [Cluster(tmp_path, f"gpu00{number}") for number in range(1, 5)]
+    away, used, less, last = clusters
+    used.state["pods"].append(pod("train", "nvidia.com/gpu"))
+    less.state["node"]["metadata"]["labels"] = {module.SHARING: "time-slices-4"}
+    done = played(tmp_path, *clusters, away="gpu001")
+    assert last.node["metadata"]["labels"] == {module.SHARING: "time-slices-4"}, done.stdout + done.stderr
+    assert [one.node["metadata"]["labels"] for one in (away, used)] == [{}, {}]
+    assert done.returncode == 2
+    assert "gpu001 cannot be reached" in done.stdout
+    assert "gpu002: pods have GPUs: vision/train" in done.stdout
+    assert "gpu003 offers no GPU" in done.stdout + done.stderr
+
+
+def test_a_node_that_fails_after_it_was_changed_ends_the_run(tmp_path: Path) -> None:
+    bad, next_one = Cluster(tmp_path, "gpu001"), Cluster(tmp_path, "gpu002")
+    bad.state["offers"] = {}
+    done = played(tmp_path, bad, next_one)
+    assert (done.returncode, next_one.state["told"]) == (2, []), done.stdout + done.stderr
+    assert bad.node["spec"]["unschedulable"] is True
+
+
 def test_each_gpu_node_is_told_what_the_plan_makes_of_its_gpus() -> None:
     plan = shared(SLICES, MIG)
     hosts = hosts_of(plan, plan.catalog).hosts
@@ -361,3 +459,9 @@ def test_the_label_is_that_of_the_platform_and_the_plugins_are_found_by_theirs()
 def test_the_unit_divides_before_the_kubelet_starts() -> None:
     unit = (PLAYBOOKS / "roles" / "gpu_sharing" / "templates" / "bringup-mig.service.j2").read_text()
     assert "Before=kubelet.service" in unit
+
+
+def test_without_the_division_the_kubelet_does_not_start() -> None:
+    unit = (PLAYBOOKS / "roles" / "gpu_sharing" / "templates" / "bringup-mig.service.j2").read_text()
+    _, install = unit.split("[Install]")
+    assert "RequiredBy=kubelet.service" in install.splitlines()

@@ -37,7 +37,7 @@ class Cluster:
     def settle(self, check: bool = False, **more: Any) -> list[str]:
         given = {"objects": [], "nodes": [], "labels": {}, "budget_s": 0, **more}
         known = {"kubectl": str(self.program), "kubeconfig": "/k"}
-        return list(module.settle(known | given, check=check))
+        return list(module.settle(known | given, check=check, warn=pytest.fail))
 
     @property
     def told(self) -> list[str]:
@@ -110,4 +110,4 @@ def test_without_kubectl_the_role_that_brings_it_is_named(tmp_path: Path) -> Non
         "budget_s": 0,
     }
     with pytest.raises(module.KubernetesError, match="role kubernetes installs it"):
-        module.settle(known, check=False)
+        module.settle(known, check=False, warn=pytest.fail)
