@@ -14,7 +14,7 @@ from network.drivers.ssh import SshHost
 from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.facts.kube import NODES
-from validation.runners import xids
+from validation.runners import local, xids
 from validation.runners.kubernetes import Kubernetes
 
 NODE = "gpu001"
@@ -70,8 +70,13 @@ class Cluster:
         self.folder, self.held = folder, dict[str, int]()
         self.unhealthy, self.restarted, self.pods = set[str](), list[str](), dict[str, Any]()
         self.offered, self.broken = 7, ""
+        self.at_fault, self.questions, self.interrupted = 0, list[list[str]](), False
 
     def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        self.at_fault = max(self.at_fault, len(list(self.folder.iterdir())))
+        self.questions.append([one["verb"] for one in calls])
+        if self.interrupted and "POST" in self.questions[-1]:
+            raise KeyboardInterrupt
         return [self.answer(one) for one in calls]
 
     def answer(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,6 +154,59 @@ def test_all_is_repaired_where_the_api_server_fails(cluster: Cluster, monkeypatc
     with pytest.raises(BadAnswer, match="etcd is slow"):
         tried(cluster, monkeypatch)
     assert (list(cluster.folder.iterdir()), cluster.restarted) == ([], list(CHOSEN))
+
+
+def test_each_batch_is_repaired_before_the_next_begins(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xids, "BATCH", 1)
+    said = tried(cluster, monkeypatch)
+    assert [one["after"] for one in said.values()] == [8, 8]
+    assert (cluster.at_fault, cluster.restarted) == (1, list(CHOSEN))
+
+
+def test_all_nodes_of_a_batch_are_asked_for_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried(cluster, monkeypatch)
+    changing = [verbs for verbs in cluster.questions if "GET" not in verbs]
+    assert changing == [["POST"] * 2, ["DELETE"] * 2, ["DELETE"] * 2], "pods, their end, and pods of the plugin"
+
+
+def test_nodes_beyond_the_budget_are_not_touched(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xids, "BUDGET_S", -1.0)
+    said = tried(cluster, monkeypatch)
+    assert all(one["why"].startswith("not tried: ") for one in said.values())
+    assert (list(said), cluster.questions) == (list(CHOSEN), [])
+
+
+def test_all_is_repaired_after_an_interrupt(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        tried(cluster, monkeypatch)
+    assert (list(cluster.folder.iterdir()), cluster.restarted) == ([], list(CHOSEN))
+
+
+def test_all_is_repaired_where_the_repair_is_interrupted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(text: str) -> None:
+        if "repaired" in text:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(xids, "note", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tried(cluster, monkeypatch)
+    assert (list(cluster.folder.iterdir()), cluster.restarted) == ([], list(CHOSEN))
+
+
+def test_a_repair_that_breaks_does_not_end_the_others(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = local.run
+
+    def broken(words: list[str], *more: Any) -> Any:
+        if words[-3:-1] == ["repair-it", NODE]:
+            raise RuntimeError("no more threads")
+        return run(words, *more)
+
+    monkeypatch.setattr(local, "run", broken)
+    monkeypatch.setattr(xids, "BACK_S", 0.01)
+    said = tried(cluster, monkeypatch)
+    assert "no more threads" in said[NODE]["why"]
+    assert [one.name for one in cluster.folder.iterdir()] == [NODE]
 
 
 def test_a_plugin_that_sees_nothing_is_said(cluster: Cluster, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@
 Nothing in NVIDIA's driver makes a GPU report a fatal XID on request, so whoever runs the checks gives a program that does, and one
 that repairs the GPU. Both are started on this machine with a node and a slot as their last words. NVIDIA's device plugin never
 takes a GPU back that it has called unhealthy (k8s-device-plugin v0.18.0, internal/plugin/server.go, ListAndWatch), so its pod is
-started anew after the repair. Repair and new start come in all cases. Raises DeviceError where the API server does not answer.
+started anew after the repair. Repair and new start come in all cases. Nodes are tried in batches, each repaired before the next
+begins. Raises DeviceError where the API server does not answer.
 """
 
 import json
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -33,6 +35,11 @@ IN_POD = (Path(__file__).parent.parent / "workloads" / "granted.py").read_text()
 PROGRAM_S = 120.0
 """Of one program that raises an XID or repairs a GPU. A choice of ours."""
 AT_ONCE = 8
+BATCH = 32
+"""Nodes with a GPU at fault at the same time: what is left to do by hand where this machine fails meanwhile. Four programs one
+after the other, as AT_ONCE run at once. A choice of ours."""
+BUDGET_S = 3600.0
+"""After that no further batch begins: 1,000 nodes are 32 batches of 112 s each. A choice of ours."""
 NOTICE_S = 60.0
 """Until the nodes offer less: far beyond what is expected (kube.OFFERED_S), to say how long it took."""
 POD_S = 60.0
@@ -77,18 +84,29 @@ class Less(TypedDict):
 
 
 def raise_xids(engine: Kubernetes, chosen: Mapping[str, Chosen], programs: Programs) -> dict[str, Less]:
-    """By node. One whose GPUs pods hold is left alone, and says so."""
+    """By node. One whose GPUs pods hold, or that is not reached in time, is left alone, and says so."""
+    said, nodes, end = dict[str, Less](), list(chosen), time.monotonic() + BUDGET_S
+    for first in range(0, len(nodes), BATCH):
+        if time.monotonic() > end:
+            why = f"not tried: {BUDGET_S:.0f} s were spent on the {first} nodes before it"
+            return said | {node: _untried(chosen[node], 0, why) for node in nodes[first:]}
+        said |= _try({node: chosen[node] for node in nodes[first : first + BATCH]}, engine, programs)
+        note(f"{len(said)} of {len(nodes)} nodes are done")
+    return said
+
+
+def _untried(gpu: Chosen, before: int, why: str) -> Less:
+    return Less(uuid=gpu.uuid, before=before, offered=before, noticed_s=0, given=[], after=before, back_s=0, why=why)
+
+
+def _try(chosen: Mapping[str, Chosen], engine: Kubernetes, programs: Programs) -> dict[str, Less]:
+    """All of these nodes together."""
     before, held = _offers(engine), _held(engine)
     said = {
-        node: Less(
-            uuid=gpu.uuid,
-            before=before.get(node, 0),
-            offered=before.get(node, 0),
-            noticed_s=0,
-            given=[],
-            after=before.get(node, 0),
-            back_s=0,
-            why=f"pods hold {held[node]} of its GPUs: ask again when it is idle" if held.get(node) else "",
+        node: _untried(
+            gpu,
+            before.get(node, 0),
+            f"pods hold {held[node]} of its GPUs: ask again when it is idle" if held.get(node) else "",
         )
         for node, gpu in chosen.items()
     }
@@ -96,12 +114,22 @@ def raise_xids(engine: Kubernetes, chosen: Mapping[str, Chosen], programs: Progr
     try:
         _give_the_rest(engine, said, _raise_and_wait(engine, said, tried, chosen, programs))
     finally:
-        for node in tried:
-            note(f"{node}: its GPU is repaired")
-            if why := _run(programs.repair, node, chosen[node]):
-                said[node]["why"] = said[node]["why"] or why
-        _wait_for_all(engine, said, tried)
+        try:
+            _repair(said, tried, chosen, programs)
+        finally:
+            _wait_for_all(engine, said, tried)
     return said
+
+
+def _repair(said: Mapping[str, Less], nodes: Sequence[str], chosen: Mapping[str, Chosen], programs: Programs) -> None:
+    """The GPU of each node, whatever becomes of another's. Where the wait is interrupted, the pool still runs all of them."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {node: pool.submit(_run, programs.repair, node, chosen[node]) for node in nodes}
+        for node, one in running.items():
+            error = one.exception()
+            why = f"{programs.repair[0]}: {one_line(repr(error))}" if error else one.result()
+            said[node]["why"] = said[node]["why"] or why
+            note(f"{node}: its GPU is {'not ' if why else ''}repaired")
 
 
 def _raise_and_wait(
@@ -121,18 +149,22 @@ def _raise_and_wait(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = [pool.submit(report, node) for node in nodes]
-        while True:
-            over = all(one.done() for one in running)
-            offers, now = _offers(engine), time.monotonic()
-            for node in nodes:
-                if said[node]["offered"] == said[node]["before"] > offers.get(node, 0):
-                    said[node]["offered"] = offers.get(node, 0)
-                    said[node]["noticed_s"] = round(now - raised.get(node, now), 1)
-            waiting = [node for node in raised if said[node]["offered"] == said[node]["before"]]
-            if over and (not waiting or now - max(raised.values()) > NOTICE_S):
-                break
-            note(f"{len(raised) - len(waiting)} of {len(nodes)} nodes offer a GPU less")
-            engine.nap(POLL_S)
+        try:
+            while True:
+                over = all(one.done() for one in running)
+                offers, now = _offers(engine), time.monotonic()
+                for node in nodes:
+                    if said[node]["offered"] == said[node]["before"] > offers.get(node, 0):
+                        said[node]["offered"] = offers.get(node, 0)
+                        said[node]["noticed_s"] = round(now - raised.get(node, now), 1)
+                waiting = [node for node in raised if said[node]["offered"] == said[node]["before"]]
+                if over and (not waiting or now - max(raised.values()) > NOTICE_S):
+                    break
+                note(f"{len(raised) - len(waiting)} of {len(nodes)} nodes offer a GPU less")
+                engine.nap(POLL_S)
+        finally:
+            for one in running:
+                one.cancel()  # those that have not begun, where this is broken off
     for one in running:
         one.result()
     return list(raised)
@@ -146,27 +178,33 @@ def _give_the_rest(engine: Kubernetes, said: Mapping[str, Less], nodes: Sequence
     run, image = f"bringup-xid-{uuid.uuid4().hex[:8]}", engine.image(wanted)
     names = {node: f"{run}-{node}" for node in wanted}
     try:
+        pods = []
         for node, gpus in wanted.items():
             command = ["/usr/bin/python3", "-c", IN_POD, str(said[node]["before"]), "0"]
             made = node_pod(node, names[node], command, image, limit_s=POD_S, gpus=gpus)
             made["spec"]["nodeName"] = node  # its health check may have taken it out of service meanwhile
-            engine.ask({"verb": "POST", "path": PODS, "body": made, "only": ("metadata.name",)})
-        left, end = set(wanted), time.monotonic() + POD_S
+            pods.append(made)
+        engine.ask(*({"verb": "POST", "path": PODS, "body": one, "only": ("metadata.name",)} for one in pods))
+        left, end = list(wanted), time.monotonic() + POD_S
         while left and time.monotonic() < end:
             engine.nap(POLL_S)
-            for node in sorted(left):
-                if given := _given(engine, names[node]):
-                    said[node]["given"] = given
-                    left.discard(node)
+            fields = ("status.containerStatuses",)
+            bodies = engine.ask(*({"verb": "GET", "path": f"{PODS}/{names[node]}", "only": fields} for node in left))
+            for node, body in zip(left, bodies, strict=True):
+                said[node]["given"] = _given(engine, body)
+            left = [node for node in left if not said[node]["given"]]
     finally:
-        for name in names.values():
-            path = f"{PODS}/{name}?gracePeriodSeconds=0"
-            engine.ask({"verb": "DELETE", "path": path, "only": ("kind",)}, accept=(200, 202, 404))
+        paths = [f"{PODS}/{name}?gracePeriodSeconds=0" for name in names.values()]
+        _delete(engine, paths)
 
 
-def _given(engine: Kubernetes, name: str) -> list[str]:
+def _delete(engine: Kubernetes, paths: Sequence[str]) -> None:
+    """Objects that may be gone already."""
+    engine.ask(*({"verb": "DELETE", "path": path, "only": ("kind",)} for path in paths), accept=(200, 202, 404))
+
+
+def _given(engine: Kubernetes, body: Mapping[str, Any]) -> list[str]:
     """UUIDs that a pod said it was given; none until it has ended."""
-    (body,) = engine.ask({"verb": "GET", "path": f"{PODS}/{name}", "only": ("status.containerStatuses",)})
     with engine.reading("read a pod"):
         ended = [one["state"].get("terminated") or {} for one in body["status.containerStatuses"] or ()]
         text = next((one["message"] for one in ended if one.get("message")), "")
@@ -181,10 +219,7 @@ def _wait_for_all(engine: Kubernetes, said: Mapping[str, Less], nodes: Sequence[
     (body,) = engine.ask({"verb": "GET", "path": PLUGINS, "fields": ("metadata.name", "spec.nodeName")})
     with engine.reading("list the device plugin's pods"):
         pods = {str(one["spec.nodeName"]): str(one["metadata.name"]) for one in body["items"]}
-    for node in nodes:
-        if node in pods:
-            path = f"{PLUGINS.partition('?')[0]}/{pods[node]}"
-            engine.ask({"verb": "DELETE", "path": path, "only": ("kind",)}, accept=(200, 202, 404))
+    _delete(engine, [f"{PLUGINS.partition('?')[0]}/{pods[node]}" for node in nodes if node in pods])
     began, waiting = time.monotonic(), list(nodes)
     while waiting and time.monotonic() - began < BACK_S:
         engine.nap(POLL_S)
