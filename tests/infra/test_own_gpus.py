@@ -5,6 +5,7 @@ The control plane and Kueue are real. The four nodes of the lab's plan and their
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,13 @@ pytestmark = [pytest.mark.platform, pytest.mark.needs("kueue")]
 ACCOUNTS = (SchedulerAccount(name="notebooks", min_gpus=8), SchedulerAccount(name="research"))
 
 
+def asking(name: str, account: str, tier: str) -> dict[str, Any]:
+    """A job of one pod with all GPUs of a node, which also asks for CPUs and memory."""
+    made = gang(name, account, tier, 1)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}
+    return made
+
+
 def test_an_account_gets_its_own_gpus_back_from_a_higher_tier_and_no_more(tmp_path: Path) -> None:
     kubernetes, made, plan = programs(), controllers(), plan_of("lab-kubernetes")
     assert kubernetes is not None
@@ -28,12 +36,12 @@ def test_an_account_gets_its_own_gpus_back_from_a_higher_tier_and_no_more(tmp_pa
     highest, lowest = plan.site.tiers[0], plan.site.tiers[-1]
     with trial(plan, kubernetes, made, tmp_path) as cluster:
         for number in range(4):
-            cluster.create(gang(f"all-{number}", "research", highest, 1))
+            cluster.create(asking(f"all-{number}", "research", highest))
         cluster.wait(lambda: len(cluster.running("research")) == 4, "research has all four nodes")
-        cluster.create(gang("own", "notebooks", lowest, 1))
+        cluster.create(asking("own", "notebooks", lowest))
         cluster.wait(lambda: len(cluster.running("notebooks", "own")) == 1, "notebooks has its own node")
         assert len(cluster.running("research")) == 3
-        cluster.create(gang("more", "notebooks", lowest, 1))
+        cluster.create(asking("more", "notebooks", lowest))
         cluster.wait(
             lambda: cluster.condition("notebooks", "more", "QuotaReserved").get("status") == "False",
             "Kueue has looked at the second job",

@@ -23,8 +23,9 @@ def design(plan: Plan) -> Platform:
     shared = sharing.profiles(plan)
     tiers, gpus = [one.name for one in wanted.qos], sum(node.gpus for node in sharing.whole(wanted.nodes, shared))
     levels = topology.levels(plan)
-    own = {one.name: one.min_gpus for one in plan.site.scheduler.accounts if one.min_gpus is not None}
-    totals = queues.capacity_of(wanted.nodes, shared, sum(own.values()))
+    own_gpus = {one.name: one.min_gpus for one in plan.site.scheduler.accounts if one.min_gpus is not None}
+    own = queues.own_amounts(wanted.nodes, own_gpus, shared)
+    totals = queues.capacity_of(wanted.nodes, shared, own)
     objects = (
         *tenancy.priority_classes(wanted.qos),
         tenancy.member_role(),

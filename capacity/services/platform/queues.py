@@ -3,7 +3,9 @@
 All quota stands at the root: what the GPU nodes have. Every account borrows from there, up to its limit; so an account can use
 what others leave, as in Slurm, and the limit of an account holds for all accounts below it. Kueue's words for these: nominalQuota
 of the root cohort, borrowingLimit of cohorts and cluster queues (https://kueue.sigs.k8s.io/docs/concepts/cohort/). GPUs that are an
-account's own stand in its queue instead: others borrow them, and it takes them back (reclaimWithinCohort).
+account's own stand in its queue instead, with their part of CPUs and memory: others borrow them, and it takes them back
+(reclaimWithinCohort). A workload that has to borrow any resource it asks for preempts lower priorities alone (Kueue v0.15.0,
+QuantitiesFitInQuota and its callers).
 
 v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
 """
@@ -24,24 +26,51 @@ NAMESPACE = "kubernetes.io/metadata.name"
 """Label of each namespace that the API server sets."""
 ROOT = "root"
 """The cohort above all; no account may have this name (inventory/site/sections/software.py)."""
+MEMORY = "memory"
 LOCAL_QUEUE = "default"
 """Kueue puts a job that names no queue into the local queue of this name."""
 LOADS_QUEUE = "acceptance"
 """The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
 
 
-def capacity_of(nodes: Sequence[Node], shared: Sequence[Profile] = (), own: int = 0) -> dict[str, str]:
-    """{resource: quantity} of all GPU nodes. CPUs and memory only where the catalogue knows them of every node.
-
-    own: GPUs of accounts' own, which it leaves out.
-    """
-    totals = {GPU_RESOURCE: quantity(sum(node.gpus for node in whole(nodes, shared)) - own)}
-    totals |= {one.resource: quantity(one.count) for one in shared}
+def amounts_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, int]:
+    """{resource: amount} of GPU nodes, memory in MiB. CPUs and memory only where the catalogue knows them of every node."""
+    totals = {GPU_RESOURCE: sum(node.gpus for node in whole(nodes, shared))}
+    totals |= {one.resource: one.count for one in shared}
     if all(node.cpus for node in nodes):
-        totals["cpu"] = quantity(sum(node.cpus for node in nodes))
+        totals["cpu"] = sum(node.cpus for node in nodes)
     if all(node.memory_mib for node in nodes):
-        totals["memory"] = mebibytes(sum(node.memory_mib for node in nodes))
+        totals[MEMORY] = sum(node.memory_mib for node in nodes)
     return totals
+
+
+def own_amounts(
+    nodes: Sequence[Node], own: Mapping[str, int], shared: Sequence[Profile] = ()
+) -> dict[str, dict[str, int]]:
+    """{account: {resource: amount}} of accounts with GPUs of their own: as large a part of the CPUs and the memory of the nodes
+    with whole GPUs as of their GPUs, rounded down.
+    """
+    known, alone = amounts_of(nodes, shared), amounts_of(whole(nodes, shared))
+    part = {name: amount for name, amount in alone.items() if name in known}
+    return {
+        account: {name: amount * gpus // part[GPU_RESOURCE] for name, amount in part.items()}
+        for account, gpus in own.items()
+    }
+
+
+def capacity_of(
+    nodes: Sequence[Node], shared: Sequence[Profile] = (), own: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+) -> dict[str, str]:
+    """{resource: quantity} of all GPU nodes, without what `own_amounts` gave to accounts."""
+    left = {
+        name: amount - sum(one.get(name, 0) for one in own.values())
+        for name, amount in amounts_of(nodes, shared).items()
+    }
+    return _quantities(left)
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: mebibytes(amount) if name == MEMORY else quantity(amount) for name, amount in amounts.items()}
 
 
 def mebibytes(count: int) -> str:
@@ -65,17 +94,17 @@ def queues(
     totals: Mapping[str, str],
     flavor: str,
     shared: Sequence[Profile] = (),
-    own: Mapping[str, int] = MappingProxyType({}),
+    own: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
 ) -> Iterator[PlatformObject]:
-    """Cohorts from the root down, then a cluster queue and a local queue per account. totals: without those of `own`, the GPUs that
-    are an account's own.
+    """Cohorts from the root down, then a cluster queue and a local queue per account. totals: without those of `own`, the amounts
+    that are an account's own.
     """
     per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
     parents = {account.parent for account in accounts}
     yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
     nothing = dict.fromkeys(totals, "0")
 
-    below = _with_those_below(accounts, own)
+    below = _with_those_below(accounts, {account: amounts[GPU_RESOURCE] for account, amounts in own.items()})
 
     def limited(account: Account, nominal: Mapping[str, str]) -> list[dict[str, Any]]:
         most = account.max_gpus
@@ -89,15 +118,15 @@ def queues(
             cohort = {"parentName": account.parent, "resourceGroups": limited(account, nothing)}
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
-        gpus = own.get(account.name, 0)
+        amounts = own.get(account.name, {})
         spec = {
             "cohort": account.name if account.name in parents else account.parent,
             "namespaceSelector": _selects(account.name),
             "queueingStrategy": "BestEffortFIFO",
-            "resourceGroups": limited(account, {**nothing, GPU_RESOURCE: quantity(gpus)}),
+            "resourceGroups": limited(account, {**nothing, **_quantities(amounts)}),
             "preemption": {
                 "withinClusterQueue": "LowerPriority",
-                "reclaimWithinCohort": "Any" if gpus else "LowerPriority",
+                "reclaimWithinCohort": "Any" if amounts else "LowerPriority",
                 "borrowWithinCohort": {"policy": "LowerPriority"},
             },
         }

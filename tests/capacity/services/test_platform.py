@@ -9,13 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from capacity.services.platform import Platform, design
-from capacity.services.platform.queues import mebibytes, queues
+from capacity.services.platform import Platform, design, sharing
+from capacity.services.platform.queues import amounts_of, capacity_of, mebibytes, own_amounts, queues
 from capacity.services.platform.tenancy import gpus_allowed, namespaces, quantity
 from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from capacity.services.slurm import Account
+from capacity.services.slurm import design as nodes_of
 from inventory.site import site_names
 from inventory.site.sections.software import Scheduler, names_fit_kubernetes
+from tests.capacity.services.test_sharing import SLICES, shared
 from tests.plans import plan_of
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -135,6 +137,43 @@ def test_gpus_of_an_account_s_own_stand_in_its_queue_and_are_not_borrowed() -> N
         "research": "LowerPriority",
         "commissioning": "LowerPriority",
     }
+
+
+def test_cpus_and_memory_of_own_gpus_stand_in_the_queue_with_them() -> None:
+    """A pod that has to borrow its CPUs gets no GPUs back from a higher tier. services has as many GPUs as a node, vision half."""
+    plan = plan_of("lab-kubernetes")
+    own = {"services": 8, "vision": 4}
+    accounts = tuple(one.model_copy(update={"min_gpus": own.get(one.name)}) for one in plan.site.scheduler.accounts)
+    scheduler = plan.site.scheduler.model_copy(update={"accounts": accounts})
+    made = design(dataclasses.replace(plan, site=plan.site.model_copy(update={"scheduler": scheduler})))
+    (node, *others) = nodes_of(plan, plan.catalog).nodes
+    assert [(one.gpus, one.cpus, one.memory_mib) for one in others] == [(8, node.cpus, node.memory_mib)] * 3
+    nodes = {"services": 1.0, "vision": 0.5, "research": 0.0, "commissioning": 0.0, "root": 2.5}
+    for one in [
+        *of_kind(made, "ClusterQueue"),
+        *(one for one in of_kind(made, "Cohort") if "parentName" not in one["spec"]),
+    ]:
+        ((flavor,),) = [group["flavors"] for group in one["spec"]["resourceGroups"]]
+        found = {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        count = nodes.pop(one["metadata"]["name"])
+        memory = mebibytes(int(node.memory_mib * count)) if count else "0"
+        assert (found["cpu"], found["memory"]) == (quantity(int(node.cpus * count)), memory)
+    assert nodes == {}
+
+
+def test_own_parts_and_what_is_left_are_all_that_there_is() -> None:
+    """Whatever does not divide stays at the root, and nodes whose GPUs are shared give nothing to own GPUs."""
+    plan = shared(SLICES)
+    nodes, profiles = nodes_of(plan, plan.catalog).nodes, sharing.profiles(plan)
+    own = own_amounts(nodes, {"a": 3, "b": 5}, profiles)
+    alone = sharing.whole(nodes, profiles)
+    for name, amount in amounts_of(alone).items():
+        gpus = sum(node.gpus for node in alone)
+        for account, count in (("a", 3), ("b", 5)):
+            assert 0 <= amount * count - own[account][name] * gpus < gpus
+    assert own["a"].keys() == {GPU, "cpu", "memory"}
+    left = amounts_of(nodes, profiles)["cpu"] - own["a"]["cpu"] - own["b"]["cpu"]
+    assert capacity_of(nodes, profiles, own)["cpu"] == quantity(left)
 
 
 def test_a_lab_account_may_use_its_own_tiers_and_no_pod_goes_without_one() -> None:
