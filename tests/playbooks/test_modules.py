@@ -563,11 +563,14 @@ def test_what_another_program_installs_is_waited_for_and_left_alone(node, monkey
     with subprocess.Popen(
         [sys.executable, "-c", holder, packages.LOCKS[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        given = other.stdin
         other.stdout.readline()
 
         def ends(seconds):
             (packages.UPDATES / "0003").unlink()
-            other.stdin.close()
+            given.close()
             other.wait()
 
         monkeypatch.setattr(packages.time, "sleep", ends)

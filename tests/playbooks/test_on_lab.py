@@ -59,6 +59,13 @@ DRIFT = [
     ("ctl01", "slurm_controller", "Create the state directory", "/var/lib/slurm/slurmctld", "chmod 0755"),
     ("gpu003", "slurm_compute", "Write GPU devices, hooks and spool directory", "/var/lib/slurm/slurmd", "chmod 0700"),
     (
+        "gpu004",
+        "node_check",
+        "Write the health check",
+        "/usr/local/libexec/bringup/node_check.py",
+        "echo '# by hand' >>",
+    ),
+    (
         "sto01",
         "node_exporter",
         "Write the node exporter's arguments",
@@ -185,6 +192,7 @@ def roles_with_files() -> set[str]:
     wrote = {path.parts[-3] for path in roles.glob("*/tasks/*.yml") if "bringup_files:" in path.read_text()}
     # The lab's site has no repositories of its own and takes Slurm from Debian, whose packages make the user and the folder:
     # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone, the roles of
-    # Kubernetes are for sites that have it (test_kubernetes_roles.py), and the lab's compute fabric is InfiniBand.
-    of_kubernetes = {"kubelet", "kubernetes", "kubernetes_control_plane"}
+    # Kubernetes are for sites that have it (test_kubernetes_roles.py, test_gpu_sharing.py), and the lab's compute fabric is
+    # InfiniBand.
+    of_kubernetes = {"gpu_sharing", "kubelet", "kubernetes", "kubernetes_balancer", "kubernetes_control_plane"}
     return wrote - {"boot_server", "repositories", "roce", "slurm_user"} - of_kubernetes
