@@ -23,11 +23,13 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from infra.lab.up import TOOLS
+from infra.metal.segment import LOADERS
 from infra.toolchain.avd import AVD
 from infra.toolchain.control_plane import programs
 from infra.toolchain.controllers import controllers
 from tests.loadable import stages_kept
 from tests.plans import plans_kept
+from tests.soak import INSTALLER_INITRD
 from tests.standing import standing
 
 __all__ = ["plans_kept", "stages_kept", "standing"]
@@ -71,7 +73,9 @@ def gpu_obstacle() -> str | None:
 
 
 def missing(what: str) -> str | None:
-    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd`, `kueue` or the name of a program; None when it can."""
+    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd`, `kueue`, `ipxe`, `debian-installer` or the name
+    of a program; None when it can.
+    """
     if what == "root":
         return None if os.geteuid() == 0 else "needs root"
     if what == "torch":
@@ -80,6 +84,12 @@ def missing(what: str) -> str | None:
         return None if AVD.exists() else "needs pyavd in .tools/avd: run make setup"
     if what == "kueue":
         return None if controllers() else "needs Kueue: run make setup-controllers"
+    if what == "ipxe":
+        return None if all(path.exists() for path in LOADERS.values()) else "needs iPXE: run infra/setup/metal.sh"
+    if what == "debian-installer":
+        return (
+            None if INSTALLER_INITRD.exists() else "needs Debian's installer, which make soak fetches where apt has it"
+        )
     if shutil.which(what, path=SYSTEM_PATH):
         return None
     return f"needs {what}" if what in NOT_BY_SETUP else f"needs {what}: run make setup"

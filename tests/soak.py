@@ -18,6 +18,10 @@ from xml.etree import ElementTree
 
 from inventory.paths import repo_root, var_dir
 
+INSTALLER_INITRD = (
+    var_dir("soak") / "installer/usr/lib/debian-installer/images/12/amd64/text/debian-installer/amd64/initrd.gz"
+)
+"""Of Debian's installer, which infra/setup/installer.sh fetches before `make soak`."""
 NO_TESTS = 5
 """Exit status of pytest when it selects none."""
 PARTS = {

@@ -256,7 +256,7 @@ def soaked(plan: Plan, switch: str, said: Mapping[str, Any]) -> Soaked:
     """
     raw_ber, ber = (float(plan.site.limits[key].value) for key in ("link_raw_ber_max", "link_ber_max"))
     problems = [
-        f"{name}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+        f"{name}: errors were not read twice: {why}. Fix: remove the cause, then run the checks again"
         for name, why in dict(said.get(NOT_TWICE, {})).items()
     ]
     timed = untimed = without_raw = 0

@@ -1,6 +1,6 @@
-"""How the GPUs of a node become shared: what stands in the way, in which order it happens, and what MIG is told.
+"""playbooks/gpu_sharing.yml: when it refuses to change a node, the order of its steps, and the commands that set MIG.
 
-kubectl and nvidia-smi are models of the test's own: of a cluster with one node, and of GPUs after NVIDIA's user guide of MIG.
+No cluster and no GPU: kubectl and nvidia-smi are small programs of this test, nvidia-smi after NVIDIA's MIG user guide.
 """
 
 import json

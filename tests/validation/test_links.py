@@ -336,7 +336,9 @@ def test_a_second_run_of_ibdiagnet_that_failed_is_named_with_the_switch() -> Non
     why = "mgm01: read facts: ibdiagnet: expected files, saw none; run ibdiagnet on the host by hand"
     outcome = soaked_on_infiniband(20_000, again={"error": why})
     assert not outcome.passed
-    assert outcome.detail == f"ibl001: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+    assert (
+        outcome.detail == f"ibl001: errors were not read twice: {why}. Fix: remove the cause, then run the checks again"
+    )
 
 
 def test_a_counter_of_infiniband_that_was_cleared_gives_no_time() -> None:
@@ -605,7 +607,10 @@ def test_a_switch_that_cannot_be_read_again_is_named_once_with_what_to_do() -> N
     why = f"{spine}: connect: expected an SSH server, saw none; look at its power"
     outcome = read_twice(9000, change=lambda later: later.update({spine: {"ends_error": why}}))
     assert not outcome.passed
-    assert outcome.detail == f"{spine}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+    assert (
+        outcome.detail
+        == f"{spine}: errors were not read twice: {why}. Fix: remove the cause, then run the checks again"
+    )
 
 
 def test_a_switch_whose_ends_could_not_be_read_at_first_is_named() -> None:
@@ -617,7 +622,10 @@ def test_a_switch_whose_ends_could_not_be_read_at_first_is_named() -> None:
     )
     outcome = soaked(found, {})
     assert not outcome.passed
-    assert outcome.detail == f"{spine}: errors were not read twice: {why}. Fix: mend this, then run the checks again"
+    assert (
+        outcome.detail
+        == f"{spine}: errors were not read twice: {why}. Fix: remove the cause, then run the checks again"
+    )
 
 
 def test_an_end_that_is_gone_at_the_second_reading_is_named() -> None:

@@ -413,6 +413,12 @@ def _told(ask: Callable[[], Mapping[str, Any]]) -> Told:
         return Told({}, time.monotonic() - began, str(error))
 
 
+def _allowed(plan: Plan, act: str) -> None:
+    """Skip where the site file allows no faults. act: what the trial does, such as 'it stops …'."""
+    if not plan.site.validation.fault_injection:
+        pytest.skip(f"NOT RUN: {act}; a site allows it with validation: {{fault_injection: true}} in its site file")
+
+
 @pytest.fixture(scope="session")
 def grants(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """By node and trial: GPUs of pods that ask for all of a node but one, for one, and for none."""
@@ -435,33 +441,21 @@ def changed_by_hand(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
 @pytest.fixture(scope="session")
 def kubelet_stopped(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """A kubelet that was stopped for a while, only where the site file allows faults."""
-    if not plan.site.validation.fault_injection:
-        pytest.skip(
-            "NOT RUN: it stops the kubelet of a GPU node for a minute; a site allows it with validation: {fault_injection: true} "
-            "in its site file"
-        )
+    _allowed(plan, "it stops the kubelet of a GPU node for a minute")
     return _told(lambda: platform_trials.stop_kubelet(platform))
 
 
 @pytest.fixture(scope="session")
 def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """A GPU node whose time service was stopped for a while, only where the site file allows faults."""
-    if not plan.site.validation.fault_injection:
-        pytest.skip(
-            "NOT RUN: it stops the time service of a GPU node for a minute; a site allows it with "
-            "validation: {fault_injection: true} in its site file"
-        )
+    _allowed(plan, "it stops the time service of a GPU node for a minute")
     return _told(lambda: platform_trials.stop_clock(platform))
 
 
 @pytest.fixture(scope="session")
 def without_api_server(plan: Plan) -> Told:
     """By controller: what the others did without its API server, only where the site file allows faults."""
-    if not plan.site.validation.fault_injection:
-        pytest.skip(
-            "NOT RUN: it kills the API server of each controller in turn for about half a minute; a site allows it with "
-            "validation: {fault_injection: true} in its site file"
-        )
+    _allowed(plan, "it kills the API server of each controller in turn for about half a minute")
     members = control_plane.members_of(plan)
     return _told(lambda: control_plane.lose_api_servers(members, next(iter(kube.planned_offers(plan)))))
 
@@ -469,11 +463,7 @@ def without_api_server(plan: Plan) -> Told:
 @pytest.fixture(scope="session")
 def without_etcd(plan: Plan) -> Told:
     """By controller: what was written without its member of etcd, only where the site file allows faults."""
-    if not plan.site.validation.fault_injection:
-        pytest.skip(
-            "NOT RUN: it kills the member of etcd of each controller in turn for some seconds; a site allows it with "
-            "validation: {fault_injection: true} in its site file"
-        )
+    _allowed(plan, "it kills the member of etcd of each controller in turn for some seconds")
     members = control_plane.members_of(plan)
     return _told(lambda: control_plane.lose_etcd(plan, members))
 

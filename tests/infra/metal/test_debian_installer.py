@@ -19,15 +19,13 @@ from capacity.model import Plan
 from capacity.services import boot
 from infra.lab.keys import ssh_key
 from infra.lab.net import ip
-from infra.metal.segment import LOADERS, Network, Segment
+from infra.metal.segment import Network, Segment
 from inventory.delivered.assets import load_assets
-from inventory.paths import var_dir, write_file
+from inventory.paths import write_file
 from inventory.site.whatif import changed
 from tests.infra.metal.apt_proxy import AptProxy, run_apt, sources
+from tests.soak import INSTALLER_INITRD
 
-UNPACKED = var_dir("soak") / "installer"
-"""What infra/setup/installer.sh keeps."""
-INITRD = UNPACKED / "usr/lib/debian-installer/images/12/amd64/text/debian-installer/amd64/initrd.gz"
 START = Path(__file__).with_name("start_installer.sh")
 SUITE, PROXY_PORT = "bookworm", 3142
 SEGMENT, NODE = "installer-segment", "installer-node"
@@ -37,13 +35,6 @@ ASKS = "Prompt: '?' for help"
 """What cdebconf's text frontend writes where it waits for an answer."""
 INSTALL_S, POLL_S, UNPACK_S = 900.0, 0.5, 120.0
 SHOWN = 3000
-
-
-def needed() -> str:
-    """What of another package than programs is not there; '' when all is."""
-    if not all(path.exists() for path in LOADERS.values()):
-        return "needs iPXE: infra/setup/metal.sh"
-    return "" if INITRD.exists() else f"needs Debian's installer: infra/setup/installer.sh {UNPACKED}"
 
 
 def test_the_proxy_fetches_each_archive_from_this_machines_own_source() -> None:
@@ -108,8 +99,7 @@ def run(root: Path, given: list[str], log: Path, proxy: AptProxy) -> str:
 
 
 @pytest.mark.soak
-@pytest.mark.needs("root", "dnsmasq", "cpio", "unshare", "setpriv")
-@pytest.mark.skipif(bool(needed()), reason=needed())
+@pytest.mark.needs("root", "dnsmasq", "cpio", "unshare", "setpriv", "ipxe", "debian-installer")
 def test_debians_installer_asks_nothing_until_it_fetches_its_components(tmp_path: Path) -> None:
     address = "10.78.1.1"
     given = ["provisioning.method=preseed", f"provisioning.proxy=http://{address}:{PROXY_PORT}"]
@@ -125,7 +115,7 @@ def test_debians_installer_asks_nothing_until_it_fetches_its_components(tmp_path
 
     root = tmp_path / "root"
     root.mkdir()
-    with subprocess.Popen(["zcat", INITRD], stdout=subprocess.PIPE) as unpacked:
+    with subprocess.Popen(["zcat", INSTALLER_INITRD], stdout=subprocess.PIPE) as unpacked:
         cpio = ["cpio", "--extract", "--make-directories", "--quiet", "--no-absolute-filenames"]
         subprocess.run(cpio, cwd=root, stdin=unpacked.stdout, check=True, timeout=UNPACK_S)
     network = Network(SEGMENT, f"{address}/24", ())
