@@ -74,7 +74,14 @@ for port in $PORTS; do if [ -e /sys/class/net/$port ]; then ip link set $port up
 
 printf 'configure lldp portidsubtype ifname\nconfigure lldp tx-interval 1\nconfigure lldp tx-hold 3\nconfigure system description "%s"\n' \
   "$DESCRIPTION" >/etc/lldpd.conf
-lldpd -I "$(tr ' ' , <<<"$PORTS")"
+# Debian's unit restarts lldpd when it crashes: so does this.
+run_lldpd() {
+  until lldpd -d -I "$(tr ' ' , <<<"$PORTS")"; do
+    echo "lldpd ended with status $?"
+    sleep 0.1                                                            # RestartSec of systemd
+  done
+}
+run_lldpd >/var/log/lldpd.log 2>&1 &
 
 if [ "$ROLE" != oob ]; then
   rm -rf /etc/frr; mkdir /etc/frr

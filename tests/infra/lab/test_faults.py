@@ -78,6 +78,16 @@ def test_an_unplugged_cable_has_both_ports_up_without_carrier(running):
     until_equal(lambda: neighbours(running, "leaf03").get("swp2"), "spine02:swp3")
 
 
+def test_lldpd_of_a_switch_starts_again_after_a_crash(running):
+    _run([*switch.inside(running.spec, "spine02"), "pkill", "--signal", "SEGV", "--newest", "--exact", "lldpd"])
+    until_equal(lambda: lldpd_crashes(running, "spine02"), 1)
+    until_equal(lambda: neighbours(running, "spine02").get("swp3"), "leaf03:swp2")
+
+
+def lldpd_crashes(running: RunningLab, name: str) -> int:
+    return _run([*switch.inside(running.spec, name), "cat", "/var/log/lldpd.log"]).count("lldpd ended with status")
+
+
 def test_a_dead_switch_is_dark_and_comes_back(running):
     lab.fault(running.name, "switch-dead", ["spine02"])
     assert running.view("spine02")["power"] == "Off"
