@@ -4,7 +4,8 @@
     said = lose_api_servers(plan, members)        # {controller: what was asked of the others meanwhile}
     said = lose_etcd(plan, members)               # {controller: what was written meanwhile, and where it is}
 
-The program is killed, as when a machine ends, and started again in all cases. None is stopped while another does not answer. Raise
+The program is killed, as when a machine ends, and started again afterwards: by this program, so that one that is killed leaves it
+stopped (`systemctl start` there). None is stopped while another does not answer. Raise
 DeviceError where a controller cannot be reached.
 """
 
@@ -47,6 +48,7 @@ CALLS_S = 30.0
 WRITES = 40
 """Objects of one of three rounds: before, as the member is killed, and while it is away."""
 KILL_AFTER_S = 0.3
+"""From the begin of the second round to the kill. A choice of ours; that a write was under way then is not shown."""
 API_SERVER = ("kube-scheduler", "kube-controller-manager", "kube-apiserver")
 """With the API server of a controller go those that ask it alone."""
 ETCD = ("etcd",)
@@ -294,7 +296,7 @@ class _Own:
 # ---- both ---------------------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def ended(host: SshHost, units: Sequence[str]) -> Iterator[None]:
-    """These services are killed, and started again whatever happens."""
+    """These services are killed, and started again when the block ends. A program that is killed meanwhile leaves them stopped."""
     names = " ".join(f"{unit}.service" for unit in units)
     try:
         host.run(as_root(f"sh -c 'systemctl kill --signal=KILL {names}; systemctl stop {names}'"))

@@ -204,7 +204,7 @@ def _until_open(engine: Kubernetes, node: str, open_: bool) -> float:
 
 @contextmanager
 def without(host: SshHost, service: str) -> Iterator[None]:
-    """One of its services is stopped, and started again whatever happens."""
+    """One of its services is stopped, and started again when the block ends. A program that is killed meanwhile leaves it so."""
     try:
         host.run(as_root(f"systemctl stop {service}"))
         yield
