@@ -275,3 +275,20 @@ def test_a_slurmctld_that_does_not_answer_is_asked_again_next_time(monkeypatch, 
     monkeypatch.setattr(check.Slurm, "scontrol", lambda *_: check.Ended(None, "", ""))
     assert outcome(monkeypatch, "health", []) == 0
     assert not check.MARK.exists()
+
+
+def test_a_drain_whose_answer_was_lost_is_taken_back_when_its_cause_is_gone(monkeypatch, node):
+    calls, answers = node
+    outcome(monkeypatch, "health", [])
+    asked = check.Slurm.scontrol
+
+    def lost(self, *words):
+        asked(self, *words)
+        return check.Ended(None if words[0] == "update" else 0, answers["show"], "")
+
+    monkeypatch.setattr(check.Slurm, "scontrol", lost)
+    outcome(monkeypatch, "health", ["GPU 3: lost"])
+    monkeypatch.setattr(check.Slurm, "scontrol", asked)
+    answers["show"] = "NodeName=n State=IDLE+DRAIN \n   Reason=bringup: GPU 3: lost [root@2026-11-21T10:00:00]\n"
+    outcome(monkeypatch, "health", [])
+    assert calls[-1] == ["update", "NodeName=n", "State=RESUME"]

@@ -276,7 +276,9 @@ class Kubernetes:
 
 def apply(problems: Sequence[str], config: Mapping[str, Any]) -> None:
     """Make the node's state in its scheduler follow."""
-    if not problems and MARK.exists():
+    if problems:  # before the scheduler is asked: a change may be made although its answer is lost
+        MARK.unlink(missing_ok=True)
+    elif MARK.exists():
         return
     scheduler = Kubernetes(config) if config.get("kubernetes") else Slurm(config)
     try:
@@ -286,9 +288,7 @@ def apply(problems: Sequence[str], config: Mapping[str, Any]) -> None:
     except SchedulerError as error:
         print(error, file=sys.stderr)
         return
-    if problems:
-        MARK.unlink(missing_ok=True)
-    else:
+    if not problems:
         MARK.touch()
 
 
