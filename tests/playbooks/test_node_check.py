@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.playbooks.support import load
+from tests.playbooks.support import PLAYBOOKS, load
 
 check = load("roles/node_check/files/node_check.py")
 
@@ -105,7 +106,8 @@ def test_a_program_that_is_not_there_is_no_crash():
         ((0, "7", ""), "7 of 8 GPUs are there"),
         ((1, "", "GPU 3: GPU is lost"), "GPU 3: GPU is lost"),
         ((None, "", ""), "GPUs do not answer within 1 s"),
-        ((3, "", ""), ""),  # NVML is not installed here
+        ((3, "", ""), ""),  # no bindings
+        ((4, "", ""), ""),  # no driver
         ((127, "", "no such file"), ""),
         ((139, "", ""), "GPU probe ended with 139"),
     ],
@@ -115,16 +117,32 @@ def test_gpus_are_judged_by_what_nvml_says(monkeypatch, ended, problem: str):
     assert check.gpus(CONFIG) == problem
 
 
+@pytest.mark.parametrize(
+    ("ended", "found"),
+    [
+        ((3, "", ""), []),
+        ((4, "", ""), ["S026.measured: the driver's library is not there: libnvidia-ml.so.1"]),
+        ((127, "", "no such file"), ["gpus cannot be judged: no such file"]),
+        ((0, "many", ""), ["gpus cannot be judged: invalid literal for int() with base 10: 'many'"]),
+    ],
+)
+def test_where_acceptance_judges_gpus_nvml_has_to_be_there_and_a_probe_that_fails_holds_no_node(
+    monkeypatch, ended, found: list[str]
+):
+    monkeypatch.setattr(check, "run", lambda *_: check.Ended(*ended))
+    assert check.causes(("gpus",), {**CONFIG, "held": {"gpus": "S026.measured"}}) == found
+
+
 def test_a_node_without_gpus_asks_no_nvml(monkeypatch):
     monkeypatch.setattr(check, "run", lambda *_: pytest.fail("asked"))
     assert check.gpus({**CONFIG, "gpus": 0}) == ""
 
 
-def test_the_probe_of_gpus_is_a_program_that_says_where_nvml_is_not_installed():
+def test_the_probe_of_gpus_is_a_program_that_says_where_bindings_are_missing():
     done = subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", check.GPU_PROBE], capture_output=True, timeout=30, check=False
     )
-    assert done.returncode == 3
+    assert done.returncode == check.NO_BINDINGS
 
 
 BINDINGS = """
@@ -162,6 +180,19 @@ def test_the_probe_of_gpus_names_those_that_are_lost_or_ask_for_a_reset(tmp_path
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{check.GPU_PROBE}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == said
+
+
+def test_the_probe_of_gpus_says_where_the_drivers_library_is_missing(tmp_path: Path):
+    refuses = "def nvmlInit():\n    error = NVMLError('no library'); error.value = 12; raise error\n"
+    (tmp_path / "pynvml.py").write_text(f"GPUS = []\n{BINDINGS}{refuses}")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{check.GPU_PROBE}"
+    assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == check.NO_LIBRARY
+
+
+def test_the_environment_that_asks_gpus_is_there_before_a_health_check_runs():
+    roles = [role for play in yaml.safe_load((PLAYBOOKS / "site.yml").read_text()) for role in play.get("roles", ())]
+    assert roles.index("workloads") < min(roles.index("slurm_compute"), roles.index("kubelet"))
+    assert roles.index("nvidia") < roles.index("workloads")
 
 
 def test_a_mount_that_is_not_there_is_named(tmp_path: Path):
@@ -292,3 +323,19 @@ def test_a_drain_whose_answer_was_lost_is_taken_back_when_its_cause_is_gone(monk
     answers["show"] = "NodeName=n State=IDLE+DRAIN \n   Reason=bringup: GPU 3: lost [root@2026-11-21T10:00:00]\n"
     outcome(monkeypatch, "health", [])
     assert calls[-1] == ["update", "NodeName=n", "State=RESUME"]
+
+
+@pytest.mark.parametrize("problems", [[], ["GPU 3: lost"]])
+def test_a_health_check_that_an_api_server_refuses_fails_and_is_made_again(monkeypatch, node, problems: list[str]):
+    def refused(*_):
+        raise check.SchedulerError("the API server refuses GET: Unauthorized")
+
+    check.CONFIG.write_text(json.dumps({**CONFIG, "kubernetes": {"server": "https://api"}}))
+    monkeypatch.setattr(check.Kubernetes, "call", refused)
+    assert [outcome(monkeypatch, "health", problems) for _ in range(2)] == [1, 1]
+    monkeypatch.setattr(check.Kubernetes, "call", lambda *_: NODE)
+    assert outcome(monkeypatch, "health", problems) == 0
+
+
+NODE = {"spec": {}, "metadata": {"resourceVersion": "1"}}
+"""A node in service, as the API server has it."""

@@ -50,7 +50,10 @@ REFUSED = 300
 ANSWER_BYTES = 4 << 20
 """Of an answer of the API server; a node with its images takes about 50 kB."""
 
-# Runs in the Python that has NVIDIA's bindings. Says how many GPUs answer; exit status 3: NVML is not installed here.
+NO_BINDINGS, NO_LIBRARY, NOT_STARTED = 3, 4, 127
+"""Exit statuses of the probe of GPUs: Python has no NVIDIA's bindings, the driver's library is not there, `run` started nothing."""
+
+# Runs in the Python that has NVIDIA's bindings. Says how many GPUs answer, or ends with NO_BINDINGS or NO_LIBRARY.
 GPU_PROBE = """
 import sys
 RECOVERY_ACTION = 230  # nvml.h: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; 0 is none
@@ -60,7 +63,7 @@ try:
 except ImportError:
     sys.exit(3)
 except pynvml.NVMLError as error:
-    sys.exit(3) if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND else sys.exit(f"NVML does not start: {error}")
+    sys.exit(4) if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND else sys.exit(f"NVML does not start: {error}")
 lost = []
 count = pynvml.nvmlDeviceGetCount()
 for index in range(count):
@@ -94,7 +97,7 @@ def run(argv: Sequence[str], budget_s: float) -> Ended:
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, close_fds=True
             )
         except OSError as error:
-            return Ended(127, "", str(error))
+            return Ended(NOT_STARTED, "", str(error))
         end = time.monotonic() + budget_s
         while (status := process.poll()) is None and time.monotonic() < end:
             time.sleep(POLL_S)
@@ -109,14 +112,24 @@ def run(argv: Sequence[str], budget_s: float) -> Ended:
 
 
 def gpus(config: dict[str, Any]) -> str:
-    """'' when all planned GPUs answer through NVML, or where NVML is not installed; else what is wrong."""
+    """'' when all planned GPUs answer through NVML; else what is wrong. OSError where the probe does not start.
+
+    Where acceptance judges no GPU (no item in `held`: workloads compute on CPUs), a node may lack NVML. Bindings may be missing
+    anywhere: the environment of the workloads is installed, or has none.
+    """
     if not config["gpus"]:
         return ""
     seen = run([config["nvml_python"], "-I", "-c", GPU_PROBE], config["part_budget_s"])
     if seen.status is None:
         return f"GPUs do not answer within {config['part_budget_s']} s"
-    if seen.status in (3, 127):
+    if seen.status == NO_BINDINGS or (
+        seen.status in (NO_LIBRARY, NOT_STARTED) and "gpus" not in config.get("held", {})
+    ):
         return ""
+    if seen.status == NOT_STARTED:
+        raise OSError(seen.err)
+    if seen.status == NO_LIBRARY:
+        return "the driver's library is not there: libnvidia-ml.so.1"
     if seen.status:
         return seen.err.splitlines()[-1] if seen.err else f"GPU probe ended with {seen.status}"
     return "" if int(seen.out) == config["gpus"] else f"{seen.out} of {config['gpus']} GPUs are there"
@@ -162,18 +175,19 @@ CHECKS = {"gpus": gpus, "mounts": mounts, "disk": disk, "clock": clock}
 
 
 def causes(parts: Sequence[str], config: dict[str, Any]) -> list[str]:
-    """What is wrong; a part that cannot be judged is wrong as well. `held` of the configuration names the item of a part.
+    """What is wrong; a part that cannot be judged is wrong as well. `held` of the configuration names the item of a part that was
+    judged: what merely could not be is over once it can.
 
     Held causes come first: a long reason is cut at its end.
     """
     found = []
     for part in parts:
+        item = config.get("held", {}).get(part)
         try:
             problem = CHECKS[part](config)
         except (OSError, ValueError, IndexError) as error:
-            problem = f"{part} cannot be judged: {error}"
+            item, problem = None, f"{part} cannot be judged: {error}"
         if problem:
-            item = config.get("held", {}).get(part)
             found.append(f"{item}: {problem}" if item else problem)
     return sorted(found, key=lambda problem: not HELD.match(problem))
 
@@ -274,12 +288,12 @@ class Kubernetes:
         return dict(said)
 
 
-def apply(problems: Sequence[str], config: Mapping[str, Any]) -> None:
-    """Make the node's state in its scheduler follow."""
+def apply(problems: Sequence[str], config: Mapping[str, Any]) -> bool:
+    """Make the node's state in its scheduler follow; False where the scheduler does not answer or refuses."""
     if problems:  # before the scheduler is asked: a change may be made although its answer is lost
         MARK.unlink(missing_ok=True)
     elif MARK.exists():
-        return
+        return True
     scheduler = Kubernetes(config) if config.get("kubernetes") else Slurm(config)
     try:
         reason = decide(*scheduler.state(), problems)
@@ -287,19 +301,21 @@ def apply(problems: Sequence[str], config: Mapping[str, Any]) -> None:
             scheduler.change(reason)
     except SchedulerError as error:
         print(error, file=sys.stderr)
-        return
+        return False
     if not problems:
         MARK.touch()
+    return True
 
 
 def main() -> int:
     mode = sys.argv[1]
     config = json.loads(CONFIG.read_text())
     problems = causes(PARTS[mode], config)
-    if mode == "health" or problems:
-        apply(problems, config)
+    told = apply(problems, config) if mode == "health" or problems else True
     for problem in problems:
         print(f"{PREFIX}{problem}", file=sys.stderr)
+    if mode == "health":  # systemd's unit fails; Slurm only logs the status of a health check
+        return 0 if told or not config.get("kubernetes") else 1
     return 1 if problems and mode == "prolog" else 0
 
 
