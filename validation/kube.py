@@ -15,7 +15,7 @@ from capacity.model import Plan
 from capacity.services.objects_seen import seen_as
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
-from capacity.services.platform.topology import HOSTNAME, node_labels
+from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
 from validation.facts.kueue import COUNT, count
@@ -49,7 +49,7 @@ BEYOND_LIMIT = re.compile(rf"insufficient quota {_OF_GPUS}.{{1,200}}> maximum ca
 NO_MORE_NOW = re.compile(rf"insufficient unused quota {_OF_GPUS}({COUNT.pattern}) more needed")
 """What Kueue 0.15.0 says of a workload that asks for more than its queue may ever hold, and of one for which too much is in use
 (pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota)."""
-UNREACHABLE = "node.kubernetes.io/"
+NO_PODS = ("node.kubernetes.io/", f"{PREFIX}/out-of-service")
 """Taints that the node controller sets on a node that it cannot use."""
 
 
@@ -115,7 +115,6 @@ def node_unfit(said: Mapping[str, Any]) -> Judged:
             if said["reason"].startswith("bringup: ")
             else [f"the reason {said['reason']!r} is not the health check's"]
         ),
-        *([] if said["cordoned"] else ["the node was not cordoned"]),
         *([f"{', '.join(said['others'])} went out of service as well"] if said["others"] else []),
         *([f"the API server lets a node's health check {', '.join(taken)}"] if taken else []),
         *([] if said["tried"] else ["nothing was tried of what a node's health check may not do"]),
@@ -236,7 +235,7 @@ def node(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     conditions = {one["type"]: one["status"] for one in found["status.conditions"] or ()}
     ready = conditions.get("Ready") == "True"
     allocatable = found["status.allocatable"] or {}
-    taints = [str(one["key"]) for one in found["spec.taints"] or () if str(one["key"]).startswith(UNREACHABLE)]
+    taints = [str(one["key"]) for one in found["spec.taints"] or () if str(one["key"]).startswith(NO_PODS)]
     problems = [
         *([] if ready else [f"Ready is {conditions.get('Ready', 'not said')}"]),
         *(["it takes no pods: it is cordoned"] if found["spec.unschedulable"] else []),

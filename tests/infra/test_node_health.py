@@ -107,13 +107,13 @@ def checked(fit: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return lambda problems: check.apply(problems, config)
 
 
-def test_a_cause_taints_and_cordons_this_node_and_its_end_lets_it_back(fit: Node, checked: Any) -> None:
+def test_a_cause_taints_this_node_and_its_end_lets_it_back(fit: Node, checked: Any) -> None:
     before, other = time.time(), fit.live(OTHER)
     checked(["/shared is not mounted"])
     taint = fit.taints()[OUT_OF_SERVICE]
     assert (taint["value"], taint["effect"]) == ("unfit", "NoSchedule")
     assert taint["timeAdded"] >= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(before - 2))
-    assert fit.live()["spec"]["unschedulable"]
+    assert not fit.live()["spec"].get("unschedulable")
     assert fit.live()["metadata"]["annotations"][REASON] == "bringup: /shared is not mounted"
     assert fit.live(OTHER) == other
     checked([])
@@ -127,7 +127,7 @@ def test_a_cause_that_acceptance_judges_stays_until_somebody_else_takes_it_away(
     assert fit.taints()[OUT_OF_SERVICE]["value"] == "S026.measured"
     checked([])
     assert fit.live()["metadata"]["annotations"][REASON] == HELD
-    answer = fit.patch({"spec": {"taints": [], "unschedulable": False}})
+    answer = fit.patch({"spec": {"taints": []}})
     assert "may not take away" in answer.text
 
 
@@ -137,7 +137,15 @@ def test_a_node_that_a_person_cordoned_stays_so(fit: Node, checked: Any) -> None
     checked([])
     assert fit.live()["spec"]["unschedulable"]
     assert OUT_OF_SERVICE not in fit.taints()
-    assert "may not take away" in fit.patch({"spec": {"unschedulable": False}}).text
+    assert "taint and the reason alone" in fit.patch({"spec": {"unschedulable": False}}).text
+
+
+def test_a_node_that_a_person_cordons_while_it_is_not_fit_stays_so(fit: Node, checked: Any) -> None:
+    checked(["GPU 3: lost"])
+    fit.cluster.patch(f"{NODES}/{OWN}", {"spec": {"unschedulable": True}})
+    checked([])
+    assert OUT_OF_SERVICE not in fit.taints()
+    assert fit.live()["spec"]["unschedulable"]
 
 
 @pytest.mark.parametrize(
@@ -145,11 +153,12 @@ def test_a_node_that_a_person_cordoned_stays_so(fit: Node, checked: Any) -> None
     [
         ({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}, "no other taint"),
         ({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "unfit", "effect": "NoExecute"}]}}, "evict none"),
-        ({"metadata": {"labels": {"bringup.local/rack": "r2"}}}, "taint and their reason alone"),
+        ({"metadata": {"labels": {"bringup.local/rack": "r2"}}}, "taint and the reason alone"),
+        ({"spec": {"unschedulable": True}}, "taint and the reason alone"),
         ({"metadata": {"annotations": {"example.org/a": None}}}, "no other annotation"),
         ({"metadata": {"annotations": {"example.org/new": "b"}}}, "no other annotation"),
-        ({"metadata": {"finalizers": ["example.org/stay"]}}, "taint and their reason alone"),
-        ({"spec": {"providerID": "elsewhere"}}, "taint and their reason alone"),
+        ({"metadata": {"finalizers": ["example.org/stay"]}}, "taint and the reason alone"),
+        ({"spec": {"providerID": "elsewhere"}}, "taint and the reason alone"),
     ],
 )
 def test_nothing_else_of_its_node_may_be_changed(fit: Node, body: Any, said: str) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -335,6 +336,24 @@ def test_a_health_check_that_an_api_server_refuses_fails_and_is_made_again(monke
     assert [outcome(monkeypatch, "health", problems) for _ in range(2)] == [1, 1]
     monkeypatch.setattr(check.Kubernetes, "call", lambda *_: NODE)
     assert outcome(monkeypatch, "health", problems) == 0
+
+
+def test_a_person_who_cordons_a_node_that_is_not_fit_keeps_the_cordon_when_its_cause_is_gone(monkeypatch, node):
+    live: dict[str, dict[str, Any]] = {"spec": {}, "metadata": {"resourceVersion": "1"}}
+
+    def call(_self, _verb, body=None):
+        if body:
+            live["spec"] = {**live["spec"], **body["spec"]}
+            live["metadata"] = {**live["metadata"], **body["metadata"]}
+        return live
+
+    check.CONFIG.write_text(json.dumps({**CONFIG, "kubernetes": {"server": "https://api"}}))
+    monkeypatch.setattr(check.Kubernetes, "call", call)
+    outcome(monkeypatch, "health", ["GPU 3: lost"])
+    assert [one["key"] for one in live["spec"]["taints"]] == [check.OUT_OF_SERVICE]
+    live["spec"]["unschedulable"] = True
+    outcome(monkeypatch, "health", [])
+    assert live["spec"] == {"taints": [], "unschedulable": True}
 
 
 NODE = {"spec": {}, "metadata": {"resourceVersion": "1"}}

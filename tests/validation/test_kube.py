@@ -279,6 +279,7 @@ def test_an_object_that_somebody_changed_or_deleted_is_named(said: dict[str, Any
         ({"status.allocatable": {"nvidia.com/gpu": "7"}}, "7 GPUs are on offer, planned 8"),
         ({"status.allocatable": {}}, "0 GPUs are on offer, planned 8"),
         ({"spec.taints": [{"key": "node.kubernetes.io/unreachable"}]}, "taints node.kubernetes.io/unreachable"),
+        ({"spec.taints": [{"key": "bringup.local/out-of-service"}]}, "taints bringup.local/out-of-service"),
         ({"metadata.labels": {}}, "label bringup.local/rack is missing"),
     ],
 )

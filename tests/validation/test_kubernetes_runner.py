@@ -453,6 +453,14 @@ def test_a_node_that_was_drained_again_keeps_the_time_of_its_first_drain(api: Ap
     assert (found.reason, found.since) == (WHY, first.since)
 
 
+def test_a_node_that_its_health_check_tainted_is_drained_also_while_it_is_silent(api: Api) -> None:
+    taint = {"key": OUT_OF_SERVICE, "value": "unfit", "effect": "NoSchedule", "timeAdded": "2026-11-29T06:00:00Z"}
+    api.nodes["gpu001"]["spec"] = {"taints": [taint]}
+    assert runner(api).drain("gpu001").drained
+    api.nodes["gpu001"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    assert runner(api).drain("gpu001").state == "DOWN+DRAIN+NOT_RESPONDING"
+
+
 def test_a_cordon_of_a_person_is_a_drain_without_a_reason(api: Api) -> None:
     taint = {"key": kubernetes.CORDON, "effect": "NoSchedule", "timeAdded": "2026-11-29T06:00:00Z"}
     api.nodes["gpu001"]["spec"] = {"unschedulable": True, "taints": [taint]}

@@ -218,7 +218,7 @@ class Kubernetes(OneRun, ApiServer):
         """Why and since when a node takes no pods. BadAnswer for one that is cordoned and does not say since when."""
         found = self.node(node)
         words = {"idle": "IDLE", "drained": "IDLE+DRAIN", "down": "DOWN+NOT_RESPONDING"}[found.state]
-        if found.state == "down" and found.cordoned:
+        if found.state == "down" and (found.cordoned or OUT_OF_SERVICE in found.taints):
             words = "DOWN+DRAIN+NOT_RESPONDING"
         if not found.cordoned and OUT_OF_SERVICE not in found.taints:
             return Drain(node, words, found.reason, datetime.min.replace(tzinfo=UTC))

@@ -67,15 +67,14 @@ class Tried(TypedDict):
 
 
 class Unfit(TypedDict):
-    """A node whose time service was stopped: seconds until it was out of service, with what taint, reason and cordon; which others
-    were as well that had not been before; seconds from the start of the service until the node was back.
+    """A node whose time service was stopped: seconds until it was out of service, with what taint and reason; which others were as
+    well that had not been before; seconds from the start of the service until the node was back.
     """
 
     node: Line
     noticed_s: Number
     taint: Line
     reason: Line
-    cordoned: Flag
     others: list[Line]
     back_s: Number
     tried: list[Tried]
@@ -149,7 +148,6 @@ def stop_clock(engine: Kubernetes) -> Unfit:
         "noticed_s": noticed_s,
         "taint": str(found.taints.get(OUT_OF_SERVICE, {}).get("value", "")),
         "reason": found.reason,
-        "cordoned": found.cordoned,
         "others": sorted(others),
         "back_s": _until_open(engine, node, True),
         "tried": tried,

@@ -6,9 +6,9 @@
     node_check.py prolog     before a job: drains and exits 1, so that the job starts elsewhere
     node_check.py epilog     after a job: drains when the job has left a broken GPU behind
 
-On Kubernetes a drained node is cordoned and has a taint, whose value is the item or `unfit`. The program never hangs: each part
-runs in a process of its own with its own time budget. A process that cannot even be killed (an NFS server that is gone, a GPU that
-has fallen off the bus) is left behind, and its part counts as failed. Standard library only.
+On Kubernetes a drained node has a taint, whose value is the item or `unfit`; cordons are a person's or acceptance's. The
+program never hangs: each part runs in a process of its own with its own time budget. A process that cannot even be killed (an NFS
+server that is gone, a GPU that has fallen off the bus) is left behind, and its part counts as failed. Standard library only.
 """
 
 import contextlib
@@ -257,14 +257,14 @@ class Kubernetes:
         return tainted or bool(spec.get("unschedulable")), reason
 
     def change(self, reason: str) -> None:
-        """Cordon and taint the node with a reason, or take all of it away; pods that run go on. `state` came before."""
+        """Taint the node with a reason, or take both away; pods that run go on, and a cordon stays. `state` came before."""
         taints = [one for one in self.taints if one["key"] != OUT_OF_SERVICE]
         if reason:
             item = HELD.search(reason)
             taint = {"key": OUT_OF_SERVICE, "value": item[0] if item else UNFIT, "effect": "NoSchedule"}
             taints.append({**taint, "timeAdded": self.now})
         metadata = {"resourceVersion": self.version, "annotations": {REASON: reason or None}}
-        self.call("PATCH", {"metadata": metadata, "spec": {"taints": taints, "unschedulable": bool(reason)}})
+        self.call("PATCH", {"metadata": metadata, "spec": {"taints": taints}})
 
     def call(self, verb: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The node as the answer has it. The time is the server's: this node's clock may be what is wrong."""
