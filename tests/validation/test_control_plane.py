@@ -18,6 +18,7 @@ from validation.facts.kube import ApiServer
 from validation.register import register_for
 from validation.runners import control_plane
 from validation.runners.control_plane import Member
+from validation.runners.kubernetes import Kubernetes
 
 NODES = ["gpu001", "gpu002", "gpu003", "gpu004"]
 SERVED: dict[str, Any] = {
@@ -106,12 +107,17 @@ class Site:
         self.down: dict[str, set[str]] = {name: set() for name in ("ctl01", "ctl02", "ctl03")}
         self.history: list[tuple[str, str, tuple[str, ...]]] = []
         self.pods, self.maps = dict[str, Any](), dict[str, Any]()
-        self.reports, self.silent, self.not_ready = 0, set[str](), set[str]()
+        self.reports, self.silent, self.not_ready, self.unfit = 0, set[str](), set[str](), set[str]()
+        self.placed = set[str]()
         self.lost_by_member = ""
         self.fails = ""
 
     def members(self) -> list[Member]:
         return [Member(cast(SshHost, Controller(self, name)), ApiServer(Api(self, name), name)) for name in self.down]
+
+    def engine(self) -> Kubernetes:
+        hosts = {name: cast(SshHost, None) for name in NODES}
+        return Kubernetes(Api(self, "ctl01"), cast(SshHost, Controller(self, "ctl01")), hosts, {}, "training")
 
     def body(self, verb: str, path: str, given: Any) -> Any:
         where, _, query = path.partition("?")
@@ -122,6 +128,10 @@ class Site:
             ready = [
                 {
                     "metadata.name": one,
+                    "metadata.annotations": {},
+                    "metadata.resourceVersion": "1",
+                    "spec.taints": [{"key": "bringup.local/out-of-service"}] if one in self.unfit else [],
+                    "spec.unschedulable": False,
                     "status.conditions": [{"type": "Ready", "status": "False" if one in self.not_ready else "True"}],
                 }
                 for one in NODES
@@ -134,6 +144,7 @@ class Site:
         kept = self.maps if "configmaps" in where else self.pods
         if verb == "POST":
             kept[given["metadata"]["name"]] = given
+            self.placed |= set(given.get("spec", {}).get("nodeSelector", {}).values())
         elif verb == "DELETE":
             kept.clear()
         elif query:
@@ -165,8 +176,8 @@ class Controller:
 
     def run(self, command: str) -> Completed:
         units = tuple(dict.fromkeys(re.findall(r"([a-z-]+)\.service", command)))
-        verb = "start" if "systemctl start" in command else "kill"
-        assert verb == "start" or "systemctl kill --signal=KILL" in command
+        verb = "kill" if "systemctl kill --signal=KILL" in command else "start"
+        assert verb == "kill" or "systemctl start --no-block" in command
         self.site.history.append((self.name, verb, units))
         self.site.down[self.name] = set(units) if verb == "kill" else set()
         return Completed(0, "", "", 0.0)
@@ -187,7 +198,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def test_api_servers_are_killed_one_after_the_other_and_started_again(site: Site, plan: Plan) -> None:
-    said = control_plane.lose_api_servers(site.members(), "gpu001")
+    said = control_plane.lose_api_servers(site.members(), site.engine())
     assert [kube.served_on(one, plan)[1] for one in said.values()] == [[], [], []]
     assert [(name, verb) for name, verb, _ in site.history] == [
         (name, verb) for name in site.down for verb in ("kill", "start")
@@ -198,20 +209,30 @@ def test_api_servers_are_killed_one_after_the_other_and_started_again(site: Site
 
 def test_nodes_that_do_not_report_and_are_not_ready_are_named(site: Site) -> None:
     site.silent, site.not_ready = {"gpu003"}, {"gpu004"}
-    said = control_plane.lose_api_servers(site.members(), "gpu001")["ctl02"]
+    said = control_plane.lose_api_servers(site.members(), site.engine())["ctl02"]
     assert (said["silent"], said["not_ready"]) == (["gpu003"], ["gpu004"])
+
+
+def test_the_pod_is_for_a_node_that_takes_pods_and_where_there_is_none_nothing_is_killed(site: Site) -> None:
+    site.unfit = {"gpu001", "gpu004"}
+    control_plane.lose_api_servers(site.members(), site.engine())
+    assert site.placed == {"gpu003"}
+    site.history, site.unfit = [], set(NODES)
+    with pytest.raises(BadAnswer, match="a GPU node that takes pods"):
+        control_plane.lose_api_servers(site.members(), site.engine())
+    assert site.history == []
 
 
 def test_none_is_killed_while_another_is_away(site: Site) -> None:
     site.down["ctl03"] = {"kube-apiserver"}
-    said = control_plane.lose_api_servers(site.members(), "gpu001")
+    said = control_plane.lose_api_servers(site.members(), site.engine())
     assert all("the API server of ctl03 is not ready" in one["why"] for one in said.values())
     assert site.history == []
 
 
 def test_an_api_server_is_started_again_where_the_others_fail(site: Site, plan: Plan) -> None:
     site.fails = "leases"
-    said = control_plane.lose_api_servers(site.members(), "gpu001")
+    said = control_plane.lose_api_servers(site.members(), site.engine())
     assert "calls to the other API servers failed" in kube.served_on(said["ctl01"], plan)[1][0]
     assert not any(site.down.values())
 

@@ -1,7 +1,9 @@
 """An object changed by hand, a kubelet that is stopped, a node that is not fit: what is done and undone, and how it is judged."""
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -33,10 +35,11 @@ class Node:
     def run(self, command: Any, check: bool = True) -> Completed:
         text = command if isinstance(command, str) else " ".join(command)
         self.said.append(text)
+        started = "systemctl" in text and "systemd-run" not in text
         if "systemctl" in text and "chrony" in text:
-            self.clock = "systemctl start" in text
+            self.clock = started
         elif "systemctl" in text:
-            self.kubelet = "systemctl start" in text
+            self.kubelet = started
         return Completed(0 if self.pod_runs else 1, "", "", 0.0)
 
 
@@ -138,9 +141,7 @@ def test_a_kubelet_is_stopped_missed_and_started_again(plan: Plan) -> None:
     said = trials.stop_kubelet(engine(cluster))
     assert (said["node"], said["ran_on"], said["same_container"]) == ("gpu004", True, True)
     assert kube.kubelet_stopped(said)[1] == []
-    assert [word for text in cluster.node.said for word in ("stop", "start") if f"systemctl {word}" in text][:1] == [
-        "stop"
-    ]
+    assert "systemctl stop kubelet.service" in cluster.node.said[0]
     assert cluster.node.kubelet
     assert cluster.pods == {}
 
@@ -208,6 +209,77 @@ def test_another_node_that_goes_out_of_service_and_what_is_not_refused_are_seen(
         "gpu003 went out of service as well",
         "the API server lets a node's health check cordon gpu003, evict the pods of gpu004, move gpu004 to another rack",
     ]
+
+
+class Machine:
+    """A host with a shell, whose systemctl and systemd-run write down what they are told. `fails`: word of a call that fails, and
+    how often it still does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log, self.fails = folder, folder / "log", ("", 0)
+        self.log.touch()
+        program = '#!/bin/sh\necho "${0##*/} $*" >> "$LOG"\n[ -z "$FAILS" ] || case "${0##*/} $*" in *"$FAILS"*) exit 1;; esac\n'
+        for name, text in {
+            "systemctl": program,
+            "systemd-run": program,
+            "sudo": '#!/bin/sh\nshift; exec "$@"\n',
+        }.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+
+    def run(self, command: str) -> Completed:
+        word, times = self.fails
+        self.fails = (word, times - 1 if word in command else times)
+        env = {"PATH": f"{self.folder}:/usr/bin:/bin", "LOG": str(self.log), "FAILS": word if times > 0 else ""}
+        done = subprocess.run(["sh", "-c", command], env=env, timeout=30, check=False)
+        if done.returncode:
+            raise BadAnswer("ctl01", "run a command", "exit status 0", str(done.returncode), "look")
+        return Completed(0, "", "", 0.0)
+
+    @property
+    def said(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(trials, "START_AGAIN_S", 0.0)
+    return Machine(tmp_path)
+
+
+OFF = "systemctl stop bringup-start-etcd.timer"
+LATER = (
+    "systemd-run --quiet --collect --unit=bringup-start-etcd --on-active=600s systemctl start --no-block etcd.service"
+)
+START = "systemctl start --no-block etcd.service"
+
+
+def test_a_host_starts_by_itself_what_was_stopped_where_nobody_does(machine: Machine) -> None:
+    with trials.without(cast(SshHost, machine), ["etcd"], kill=True):
+        assert machine.said == [
+            OFF,
+            LATER,
+            "systemctl kill --signal=KILL etcd.service",
+            "systemctl stop etcd.service",
+        ]
+    assert machine.said[4:] == [START, OFF]
+
+
+def test_nothing_is_stopped_where_the_host_cannot_promise_to_start_it(machine: Machine) -> None:
+    machine.fails = ("systemd-run", 1)
+    with pytest.raises(BadAnswer), trials.without(cast(SshHost, machine), ["etcd"]):
+        pytest.fail("it ran without a timer")
+    assert machine.said == [OFF, LATER, "systemctl start etcd.service", OFF]
+
+
+def test_a_start_that_fails_is_tried_again_and_leaves_the_timer(machine: Machine) -> None:
+    with trials.without(cast(SshHost, machine), ["etcd"], kill=True):
+        machine.fails = ("systemctl start", 2)
+    assert machine.said[4:] == [START, START, START, OFF]
+    machine.log.write_text("")
+    with pytest.raises(BadAnswer), trials.without(cast(SshHost, machine), ["etcd"], kill=True):
+        machine.fails = ("systemctl start", 3)
+    assert machine.said[4:] == [START, START, START]
 
 
 UNFIT: dict[str, Any] = {

@@ -453,11 +453,11 @@ def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
 
 
 @pytest.fixture(scope="session")
-def without_api_server(plan: Plan) -> Told:
+def without_api_server(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """By controller: what the others did without its API server, only where the site file allows faults."""
     _allowed(plan, "it kills the API server of each controller in turn for about half a minute")
     members = control_plane.members_of(plan)
-    return _told(lambda: control_plane.lose_api_servers(members, next(iter(kube.planned_offers(plan)))))
+    return _told(lambda: control_plane.lose_api_servers(members, platform))
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,18 @@
 """What a control plane of several controllers does without one of them: each in turn loses its API server, or its member of etcd.
 
     members = members_of(plan)                    # the controllers, each with its own API server
-    said = lose_api_servers(plan, members)        # {controller: what was asked of the others meanwhile}
+    said = lose_api_servers(members, engine)      # {controller: what was asked of the others meanwhile}
     said = lose_etcd(plan, members)               # {controller: what was written meanwhile, and where it is}
 
-The program is killed, as when a machine ends, and started again afterwards: by this program, so that one that is killed leaves it
-stopped (`systemctl start` there). None is stopped while another does not answer. Raise
+The program is killed, as when a machine ends, and started again afterwards, by the host itself where nobody is left to do it
+(`platform_trials.without`). None is stopped while another does not answer. Raise
 DeviceError where a controller cannot be reached.
 """
 
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,8 @@ from network.drivers.ssh import SshHost
 from validation.facts import etcd, kube
 from validation.facts.kube import NODES, ApiServer
 from validation.progress import note
-from validation.runners.kubernetes import PODS
-from validation.runners.platform_trials import READY, as_root
+from validation.runners.kubernetes import PODS, Kubernetes
+from validation.runners.platform_trials import READY, last_ready, without
 from validation.runners.pods import node_pod
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -109,8 +109,9 @@ def members_of(plan: Plan) -> list[Member]:
 
 
 # ---- an API server ------------------------------------------------------------------------------------------------------------
-def lose_api_servers(members: Sequence[Member], node: str) -> dict[str, Served]:
-    """By controller, one after the other. node: where a pod is started meanwhile."""
+def lose_api_servers(members: Sequence[Member], engine: Kubernetes) -> dict[str, Served]:
+    """By controller, one after the other. A pod is started meanwhile on a node that takes pods; BadAnswer where there is none."""
+    node = last_ready(engine, "kill an API server")
     said: dict[str, Served] = {}
     for member in members:
         others = [one for one in members if one is not member]
@@ -130,7 +131,7 @@ def _without_api_server(member: Member, others: Sequence[Member], node: str) -> 
     made = node_pod(node, name, ["/bin/sleep", f"{int(AWAY_S)}"], asked.image([node]), limit_s=2 * AWAY_S)
     watch = _Watch()
     try:
-        with ended(member.host, API_SERVER):
+        with without(member.host, API_SERVER, kill=True):
             began = time.monotonic()
             watch.ask(asked, {"verb": "POST", "path": PODS, "body": made, "only": ("metadata.name",)})
             while time.monotonic() - began < AWAY_S:
@@ -249,7 +250,7 @@ def _without_member(plan: Plan, member: Member, others: Sequence[Member]) -> Kep
         with ThreadPoolExecutor(1) as pool:
             at_the_end = pool.submit(write, "b")
             time.sleep(KILL_AFTER_S)
-            with ended(member.host, ETCD):
+            with without(member.host, ETCD, kill=True):
                 at_the_end.result()
                 while_away = write("c")
                 (body,) = api.ask({"verb": "GET", "path": chosen, "fields": ("metadata.name",)})
@@ -294,17 +295,6 @@ class _Own:
 
 
 # ---- both ---------------------------------------------------------------------------------------------------------------------
-@contextlib.contextmanager
-def ended(host: SshHost, units: Sequence[str]) -> Iterator[None]:
-    """These services are killed, and started again when the block ends. A program that is killed meanwhile leaves them stopped."""
-    names = " ".join(f"{unit}.service" for unit in units)
-    try:
-        host.run(as_root(f"sh -c 'systemctl kill --signal=KILL {names}; systemctl stop {names}'"))
-        yield
-    finally:
-        host.run(as_root(f"systemctl start --no-block {names}"))
-
-
 def _unready(members: Sequence[Member]) -> str:
     """Which of these controllers' API servers say that they are not ready, as a sentence; '' where all are."""
     silent = []

@@ -22,7 +22,7 @@ from capacity.services.platform import design
 from capacity.services.platform.topology import PREFIX
 from network.drivers import answers
 from network.drivers.answers import Flag, Line, Number
-from network.drivers.errors import BadAnswer
+from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.facts.kube import MESSAGE, NODES, path_of
 from validation.progress import note
@@ -34,6 +34,9 @@ CHANGED = "changed by bringup validation, and put back at once"
 BUDGET_S = 180.0
 """Of each wait. A choice of ours: a kubelet reports every 10 s, and is missed after the node controller's grace."""
 POLL_S = 1.0
+LATEST_S = 600.0
+"""After which a host starts by itself what a trial stopped. A choice of ours: three times the longest wait without it."""
+START_TRIES, START_AGAIN_S = 3, 5.0
 MARK = "bringup-runs-on-"
 READY = "Ready"
 RACK = f"{PREFIX}/rack"
@@ -103,11 +106,11 @@ def change_by_hand(plan: Plan, engine: Kubernetes) -> ByHand:
 
 def stop_kubelet(engine: Kubernetes) -> Stopped:
     """On the last GPU node that takes pods, with a pod of ours on it."""
-    node, mark = _last_ready(engine, "stop a kubelet"), f"{MARK}{uuid.uuid4().hex[:8]}"
+    node, mark = last_ready(engine, "stop a kubelet"), f"{MARK}{uuid.uuid4().hex[:8]}"
     host = engine.hosts[node]
     with running(engine, node, mark) as path:
         before = _container(engine, path)
-        with without(host, "kubelet"):
+        with without(host, ["kubelet"]):
             noticed_s = _until(engine, node, False)
             ran_on = host.run(["pgrep", "-f", mark], check=False).status == 0
         back_s = _until(engine, node, True)
@@ -137,10 +140,10 @@ def running(engine: Kubernetes, node: str, name: str) -> Iterator[str]:
 
 def stop_clock(engine: Kubernetes) -> Unfit:
     """On the last GPU node that takes pods: its clock follows nobody any more, which is a cause that goes by itself."""
-    node = _last_ready(engine, "stop a time service")
+    node = last_ready(engine, "stop a time service")
     before = _out_of_service(engine)
     tried = list(_trespasses(engine, node, next((name for name in engine.nodes() if name != node), "")))
-    with without(engine.hosts[node], "chrony"):
+    with without(engine.hosts[node], ["chrony"]):
         noticed_s = _until_open(engine, node, False)
         found, others = engine.node(node), _out_of_service(engine) - before - {node}
     said = {
@@ -172,7 +175,8 @@ def _trespasses(engine: Kubernetes, node: str, other: str) -> Iterator[Tried]:
             yield {"what": what, "said": str(answer[MESSAGE] or "")}
 
 
-def _last_ready(engine: Kubernetes, operation: str) -> str:
+def last_ready(engine: Kubernetes, operation: str) -> str:
+    """The last GPU node that takes pods; BadAnswer where there is none."""
     ready = [name for name, one in engine.nodes().items() if one.ready and name in engine.hosts]
     if not ready:
         wanted, seen = "a GPU node that takes pods", "none"
@@ -201,17 +205,35 @@ def _until_open(engine: Kubernetes, node: str, open_: bool) -> float:
 
 
 @contextmanager
-def without(host: SshHost, service: str) -> Iterator[None]:
-    """One of its services is stopped, and started again when the block ends. A program that is killed meanwhile leaves it so."""
+def without(host: SshHost, services: Sequence[str], *, kill: bool = False) -> Iterator[None]:
+    """Services of a host are stopped, killed first where `kill` says so, and started again whatever happens.
+
+    The start is tried START_TRIES times. Before anything stops, the host has a timer that starts them after LATEST_S, in case that
+    nobody is left to do it; the start takes it away.
+    """
+    names, timer = " ".join(f"{one}.service" for one in services), f"bringup-start-{services[0]}"
+    off = f"systemctl stop {timer}.timer 2>/dev/null"
+    later = (
+        f"systemd-run --quiet --collect --unit={timer} --on-active={LATEST_S:.0f}s systemctl start --no-block {names}"
+    )
+    stop = f"systemctl kill --signal=KILL {names}; systemctl stop {names}" if kill else f"systemctl stop {names}"
+    start = f"systemctl start {'--no-block ' if kill else ''}{names}"
     try:
-        host.run(as_root(f"systemctl stop {service}"))
+        host.run(_as_root(f"{off}; {later} && {{ {stop}; }}"))
         yield
     finally:
-        host.run(as_root(f"systemctl start {service}"))
+        for left in reversed(range(START_TRIES)):
+            try:
+                host.run(_as_root(f"{start} && {{ {off} || true; }}"))
+                break
+            except DeviceError:
+                if not left:
+                    raise
+                time.sleep(START_AGAIN_S)
 
 
-def as_root(command: str) -> str:
-    return f'if [ "$(id -u)" = 0 ]; then {command}; else sudo -n {command}; fi'
+def _as_root(script: str) -> str:
+    return f"if [ \"$(id -u)\" = 0 ]; then sh -c '{script}'; else sudo -n sh -c '{script}'; fi"
 
 
 def _until(engine: Kubernetes, node: str, ready: bool) -> float:
