@@ -5,8 +5,7 @@
     said = lose_etcd(plan, members)               # {controller: what was written meanwhile, and where it is}
 
 The program is killed, as when a machine ends, and started again afterwards, by the host itself where nobody is left to do it
-(`platform_trials.without`). None is stopped while another does not answer. Raise
-DeviceError where a controller cannot be reached.
+(`platform_trials.without`). None is stopped while another does not answer. Raise DeviceError where a controller cannot be reached.
 """
 
 import contextlib
