@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,7 @@ def render_broken_page(site: str, broken: Sequence[str], judged: datetime, word:
     return _template().render(verdict=None, site=site, judged=judged, broken=broken, tone="bad", word=word)
 
 
+@cache
 def _template() -> jinja2.Template:
     folder = Path(__file__).parent
     environment = jinja2.Environment(

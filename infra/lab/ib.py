@@ -60,17 +60,16 @@ CONSOLE_BUDGET_S = 5.0
 ANSWER_BUDGET_S = 1.0
 # The simulator has ten places for clients: a tool that finds none tries again.
 ONCE = """\
+exec 3>&1
 for _ in 1 2 3 4 5 6 7 8; do
-    "$tool" "$@" 2>"$work/said"
+    said=$(export LD_PRELOAD=$library; exec "$tool" "$@" 2>&1 >&3)
     status=$?
-    LD_PRELOAD= grep -q 'connect failed' "$work/said" || break
-    LD_PRELOAD= sleep 0.5
+    case $said in *'connect failed'*) sleep 0.5 ;; *) break ;; esac
 done
-unset LD_PRELOAD
-cat "$work/said" >&2
-rm -rf "$work"
+[ -z "$said" ] || printf '%s\\n' "$said" >&2
 exit $status
 """
+"""A check of the fabric asks each port by a process of its own: the shell starts the tool and no other program."""
 SETTLE_S = 0.05
 END_OF_ANSWER = "# end of answer"  # the simulator says comments again
 CLIENT = re.compile(r"Client (\d+): pid (\d+) connected at \"([^\"]+)\"[^\n]*?( SM)?\s*$", re.MULTILINE)
@@ -344,7 +343,7 @@ def _script(path: Path, text: str) -> None:
 def _wrapper(spec: LabSpec, own: list[Adapter], tool: str, how: str) -> str:
     """A tool over the simulated adapter. `-C mlx5_3` chooses an adapter, as with real ones; the first by default.
 
-    The library makes a folder in the working directory for each process, so that is one of its own.
+    The library makes a folder in the working directory, named by process.
     """
     host = own[0].device
     return textwrap.dedent(f"""\
@@ -354,6 +353,7 @@ def _wrapper(spec: LabSpec, own: list[Adapter], tool: str, how: str) -> str:
         [ -x "$tool" ] || {{ echo "$tool: not found" >&2; exit 127; }}
         ca={own[0].rdma_device}
         if [ "$1" = -C ]; then ca=$2; shift 2; fi
-        work=$(mktemp -d -p /run) && cd "$work" || exit 1
-        export SIM_HOST="{host} $ca" IBSIM_SERVER_NAME={spec.ib_address} IBSIM_SERVER_PORT={PORT} LD_PRELOAD={LIBRARY}
-        """) + ('exec "$tool" "$@"\n' if how == "exec" else ONCE)
+        cd /run/ibsim 2>/dev/null || {{ mkdir -p /run/ibsim && cd /run/ibsim; }} || exit 1
+        export SIM_HOST="{host} $ca" IBSIM_SERVER_NAME={spec.ib_address} IBSIM_SERVER_PORT={PORT}
+        library={LIBRARY}
+        """) + ('export LD_PRELOAD=$library\nexec "$tool" "$@"\n' if how == "exec" else ONCE)

@@ -191,7 +191,7 @@ def active() -> set[str]:
 
 def enabled() -> set[str]:
     """Services and sockets that a boot starts."""
-    done = systemctl("list-unit-files", "--type=service,socket", "--state=enabled", "--no-legend", "--full")
+    done = systemctl("list-unit-files", "--state=enabled", "--no-legend", "--full", "*.service", "*.socket")
     return {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
 
 

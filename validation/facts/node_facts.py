@@ -354,8 +354,7 @@ def scheduled() -> dict[str, str]:
         if Path(folder).is_dir():
             places |= {str(path) for path in Path(folder).iterdir() if path.is_file() and path.name != ".placeholder"}
     names = {path: path for path in places if Path(path).exists()}
-    out = output("systemctl", "list-unit-files", "--type=timer", "--plain", "--no-legend")
-    timers = {line.split()[0] for line in out.splitlines() if line.split()[1:2] not in (["masked"], ["disabled"])}
+    timers = {name for name, state in unit_states("*.timer").items() if state not in ("masked", "disabled")}
     out = output("systemctl", "list-units", "--type=timer", "--plain", "--no-legend")  # with those made while it runs
     timers |= {line.split()[0] for line in out.splitlines() if line.strip()}
     names |= unit_files(sorted(name for name in timers if "@." not in name))
@@ -435,9 +434,16 @@ def passwd() -> list[list[str]]:
 
 def enabled() -> dict[str, str]:
     """What starts at boot: each service's unit file and its state, such as 'enabled', 'disabled' or 'static'."""
-    out = output("systemctl", "list-unit-files", "--type=service", "--plain", "--no-legend")
+    return {name.removesuffix(".service"): state for name, state in unit_states("*.service").items()}
+
+
+def unit_states(pattern: str) -> dict[str, str]:
+    """The state of each unit file of this pattern. systemd looks for drop-ins of every unit that it has to tell of, in 20 folders each,
+    and `--type` only leaves out lines of what it told.
+    """
+    out = output("systemctl", "list-unit-files", "--plain", "--no-legend", pattern)
     rows = (line.split() for line in out.splitlines())
-    return {row[0].removesuffix(".service"): row[1] for row in rows if len(row) >= 2}
+    return {row[0]: row[1] for row in rows if len(row) >= 2}
 
 
 def files() -> dict[str, str]:
