@@ -23,6 +23,8 @@ from inventory.site.new import Wanted, site_text
 from tests.capacity import counts
 from tests.first_sites import FIRST, first_plan, first_site
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 OTHERS = {
     "gb300-32": Wanted("hall", gpu="gb300", fabric="ib", racks=32),
     "b300-100": Wanted("hall", gpu="b300", fabric="roce", servers=100),

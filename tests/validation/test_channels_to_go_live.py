@@ -53,6 +53,8 @@ from validation.facts import challenges, gather
 from validation.register import Register
 from validation.verdict import GATE_ITEM
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 GATHER = sys.modules[gather.__module__]
 Collect = Callable[..., Store]
 CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {

@@ -25,6 +25,8 @@ from validation.facts.storage_acts import Writes, rates
 from validation.register import Register
 from validation.verdict import GATE_ITEM
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 site, metal, cut, approvers = metals.site, metals.metal, metals.cut, metals.approvers
 ITEM, SERVERS = "S124.measured", "S020.observed"
 FIRST, SECOND = "ab" * 16, "cd" * 16

@@ -438,7 +438,7 @@ def enabled() -> dict[str, str]:
 
 
 def unit_states(pattern: str) -> dict[str, str]:
-    """The state of each unit file of this pattern. systemd looks for drop-ins of every unit that it has to tell of, in 20 folders each,
+    """The state of each unit file of this pattern. systemd looks for drop-ins of every unit that it has to tell of, in 20 folders,
     and `--type` only leaves out lines of what it told.
     """
     out = output("systemctl", "list-unit-files", "--plain", "--no-legend", pattern)

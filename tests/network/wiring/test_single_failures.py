@@ -11,6 +11,8 @@ from network.wiring.single_failures import losses
 from tests.findings import as_set, only
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 
 def with_remedy(site: str, settings: list[str], plan: Plan, id_: str) -> Plan:
     """The plan with the finding's first remedy applied."""

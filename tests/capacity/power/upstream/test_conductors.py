@@ -20,6 +20,8 @@ from tests.capacity.power.upstream.test_tree import with_electrical
 from tests.findings import names, offers
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.usefixtures("stages_kept")
+
 SMALL = "b200-256-roce"
 
 
