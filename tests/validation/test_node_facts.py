@@ -114,8 +114,10 @@ def wrote(path, text, ago_s=0.0):
 
 
 def test_the_offsets_of_a_day_are_read_across_restarts_and_rotations(tracking):
-    """A restart begins with a banner; what is older than a day, unsynchronised or cut off is no sample."""
-    wrote(tracking, BANNER + tracked(60, -3e-4) + BANNER + tracked(10, 2e-4) + tracked(5, 9.0, "?") + "2025-11-22 08")
+    """A start begins with a banner; what is older than a day, unsynchronised, found by a start or cut off is no sample."""
+    first = BANNER + tracked(70, 0.0, "?") + tracked(60, -0.4) + tracked(50, -3e-4)
+    second = BANNER + tracked(20, 0.3) + tracked(10, 2e-4) + tracked(5, 9.0, "?")
+    wrote(tracking, first + second + "2025-11-22 08")
     wrote(tracking.with_name("tracking.log.1"), tracked(86_500, 5.0) + tracked(4000, 4e-4) + tracked(3990, 1e-4), 3990)
     wrote(tracking.with_name("tracking.log.2.gz"), tracked(80_000, -6e-4), 80_000)
     wrote(tracking.with_name("tracking.log.3.gz"), tracked(80_000, 7.0), 90_000)
@@ -138,7 +140,22 @@ def test_the_log_of_a_chronyd_is_read(tracking, monkeypatch):
     monkeypatch.setattr(node_facts, "time", SimpleNamespace(time=lambda: now))
     tracking.write_text(OF_CHRONY)
     os.utime(tracking, (now, now))
-    assert node_facts.clock_day() == {"samples": 2, "quarters": 1, "largest_s": [1.616e-05]}
+    assert node_facts.clock_day() == {"samples": 1, "quarters": 1, "largest_s": [1.547e-06]}
+
+
+def test_a_banner_that_is_due_is_no_start(tracking):
+    """chronyd writes one every 32 lines, of unsynchronised clocks as well."""
+    lines = [tracked(40_000 - 900 * n, 1e-4, "?" if n == 3 else "N") for n in range(32)]
+    wrote(tracking, BANNER + "".join(lines) + BANNER + tracked(10, 0.5))
+    assert node_facts.clock_day() == {"samples": 31, "quarters": 31, "largest_s": [0.5]}
+    wrote(tracking, BANNER + "".join(lines[:-1]) + BANNER + tracked(10, 0.5))
+    assert node_facts.clock_day()["largest_s"] == [1e-4]
+
+
+def test_a_log_that_is_read_from_its_middle_has_no_start_at_its_first_banner(tracking, monkeypatch):
+    wrote(tracking, tracked(100, 1e-4) + tracked(50, 1e-4) + BANNER + tracked(10, 0.5))
+    monkeypatch.setattr(node_facts, "TRACKING_BYTES", int(len(tracked(10, 2e-4)) * 2.5 + len(BANNER)))
+    assert node_facts.clock_day() == {"samples": 2, "quarters": 1, "largest_s": [0.5]}
 
 
 def test_of_many_offsets_the_largest_hundredth_and_one_more_are_told(tracking):

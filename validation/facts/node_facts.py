@@ -21,7 +21,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -61,6 +61,8 @@ TRACKING_CELLS = 14
 TRACKING_BYTES = 8 << 20
 """Of each log: a line has 130 bytes, and the shortest usual interval (minpoll 6, 64 s) makes 1,350 a day."""
 TRACKING_LOGS = 8
+BANNER_EVERY = 32
+"""Lines of a log from one banner to the next while chronyd runs (chrony.conf(5), logbanner)."""
 DAY_S, QUARTER_S = 86_400.0, 900.0
 
 
@@ -165,15 +167,12 @@ def clock_day() -> dict[str, Any]:
     """Offsets of the last day in chrony's tracking log: their number, their quarter hours, the largest hundredth and one more.
 
     The log outlives restarts, and of rotated logs those are read that were written to within the day. A line that does not
-    end, a banner, and a line of a clock without a source (leap status ?) are no samples.
+    end, a banner, and a line of a clock without a source (leap status ?) are no samples; `updates` has what else is none.
     """
     now = time.time()
     offsets: list[float] = []
     quarters = set()
-    for line in tracking_lines(now - DAY_S):
-        cells = line.split()
-        if len(cells) < TRACKING_CELLS or cells[7] == "?" or not re.fullmatch(r"\d{4}-\d\d-\d\d", cells[0]):
-            continue
+    for cells in (cells for lines in tracking_lines(now - DAY_S) for cells in updates(lines)):
         try:
             at = datetime.fromisoformat(f"{cells[0]}T{cells[1]}+00:00").timestamp()
             offset = abs(float(cells[6]))
@@ -186,13 +185,36 @@ def clock_day() -> dict[str, Any]:
     return {"samples": len(offsets), "quarters": len(quarters), "largest_s": largest}
 
 
-def tracking_lines(since: float) -> list[str]:
-    """Whole lines of the logs that were written to since then, at most the last TRACKING_BYTES of each. OSError without any."""
+def updates(lines: list[str]) -> Iterator[list[str]]:
+    """The cells of each update of the clock in a log, but for the first one after chronyd has started.
+
+    That one says how wrong the clock ran before: after a boot, by as much as a second, which is what its hardware clock tells. A
+    start shows by a banner that is not due; where a log begins in the middle its first banner is taken as due.
+    """
+    since_banner = 0 if lines and lines[0].startswith("=") else -len(lines)
+    started = False
+    for line in lines:
+        cells = line.split()
+        if cells[:1] == ["Date"]:
+            started = 0 <= since_banner != BANNER_EVERY
+            since_banner = 0
+        if len(cells) < TRACKING_CELLS or not re.fullmatch(r"\d{4}-\d\d-\d\d", cells[0]):
+            continue
+        since_banner += 1
+        if cells[7] == "?":
+            continue
+        if not started:
+            yield cells
+        started = False
+
+
+def tracking_lines(since: float) -> list[list[str]]:
+    """Whole lines of each log that was written to since then, at most of its last TRACKING_BYTES. OSError without any log."""
     logs = {path: path.stat() for path in Path(TRACKING).parent.glob(f"{Path(TRACKING).name}*")}
     found = sorted((log for log in logs.items() if stat.S_ISREG(log[1].st_mode)), key=lambda log: -log[1].st_mtime)
     if not found:
         raise FileNotFoundError(f"no {TRACKING}: chrony does not log what it tracks")
-    lines: list[str] = []
+    lines: list[list[str]] = []
     for path, status in found[:TRACKING_LOGS]:
         if status.st_mtime < since:
             continue
@@ -206,7 +228,7 @@ def tracking_lines(since: float) -> list[str]:
                 skipped = log.tell() > 0
                 data = log.read(TRACKING_BYTES)
         text = data.decode("ascii", "replace").split("\n")
-        lines += text[skipped:-1]
+        lines.append(text[skipped:-1])
     return lines
 
 
