@@ -40,7 +40,7 @@ def test_stage_at_its_limit_is_killed_with_all_that_it_started(tmp_path: Path, m
     began = time.monotonic()
     ended, lines, _ = started(sh("sleep 300 & echo $!; wait", limit_s=0.5), tmp_path)
     assert ended.status is None
-    assert time.monotonic() - began < demo.GRACE_S + 5
+    assert time.monotonic() - began < demo.GRACE_S + 60
     assert ends(int(lines[0]), within_s=5.0)
 
 

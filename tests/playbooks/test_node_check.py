@@ -87,7 +87,7 @@ def test_a_part_that_hangs_is_left_behind_within_its_budget():
     began = time.monotonic()
     seen = check.run(["sleep", "30"], 0.2)
     assert seen.status is None
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_what_a_part_starts_dies_with_it(tmp_path: Path):

@@ -985,12 +985,12 @@ def test_one_nonce_serves_one_device(record: MakeRecord) -> None:
 
 
 def test_signatures_of_blanks_take_no_longer_than_their_length() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for end in ("", "!", "-----END SSH SIGNATURE-----!"):
         text = "-----BEGIN SSH SIGNATURE-----" + " " * (MAX_SIGNATURE - 60) + end
         for _ in range(100):
             assert not verifies(text, "m", "n", HOST_KEYS["gpu001"])
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_many_readings_of_one_device_are_judged_in_time(record: MakeRecord) -> None:
@@ -1000,10 +1000,10 @@ def test_many_readings_of_one_device_are_judged_in_time(record: MakeRecord) -> N
     old, new = NOW - timedelta(days=60), NOW
     entries = [_line(record, line, said, at=old if line <= count // 2 else new) for line in range(1, count)]
     kept = _ledger(*entries)
-    began = time.monotonic()
+    began = time.process_time()
     for entry in entries:
         kept.doubt("gpu001", entry.record.ended)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_thousands_of_identities_in_a_record_are_judged_in_time(

