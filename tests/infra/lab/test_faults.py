@@ -94,7 +94,7 @@ def test_lldpd_of_a_switch_starts_again_after_a_crash(running):
 
 
 def lldpd_crashes(running: RunningLab, name: str) -> int:
-    return _run([*switch.inside(running.spec, name), "cat", "/var/log/lldpd.log"]).count("lldpd ended with status")
+    return _run([*switch.inside(running.spec, name), "cat", "/var/log/lldpd.log"]).count("lldpd ended")
 
 
 def test_a_dead_switch_is_dark_and_comes_back(running):
