@@ -19,7 +19,7 @@ from infra.lab.net import of_priority
 from inventory.paths import repo_root
 
 ON_THE_LAB = ("-n", "2", "--dist", "loadscope", "-m", "lab", "-o", "cache_dir=.pytest_cache/lab")
-WITHOUT = ("-n", "auto", "-m", "not lab and not platform")
+WITHOUT = ("-n", str(len(os.sched_getaffinity(0))), "-m", "not lab and not platform")
 NICE = 10
 """Of the half without the lab: switches, nodes and what is asked of them within a time go first. A choice of ours."""
 POLL_S = 0.5

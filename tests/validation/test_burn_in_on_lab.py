@@ -7,7 +7,7 @@ import pytest
 from tests.standing import Standing
 from validation.runners import burn_in, slurm
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.soak]
 
 NODE = "gpu002"
 WHY = "bringup: S034.measured: rank 0: 3 wrong products"

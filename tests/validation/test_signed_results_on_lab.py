@@ -50,6 +50,7 @@ def test_the_nodes_sign_their_part_of_checkpoint_writes(pinning: Plan) -> None:
     assert isinstance(computed("S124.measured", pinning.site.name, pinning, found.raw), Again)
 
 
+@pytest.mark.soak
 def test_the_nodes_sign_their_part_of_a_training(pinning: Plan) -> None:
     recording = training.smoke(pinning, slurm.connect(pinning), "a-store")
     assert (recording.problems, recording.unsigned) == ([], {})

@@ -331,6 +331,7 @@ def test_resources_that_pulumi_forgot_are_imported_as_they_are(rig):
     rig.unchanged()
 
 
+@pytest.mark.soak
 def test_destroy_powers_off_only_what_up_powered_on(rig):
     rig.server("gpu001").power("ForceOff")
     rig.forget()
