@@ -23,11 +23,10 @@ WITHOUT = ("-n", str(len(os.sched_getaffinity(0))), "-m", "not lab and not platf
 NICE = 10
 """Of the half without the lab: switches, nodes and what is asked of them within a time go first. A choice of ours."""
 POLL_S = 0.5
-END_S = 60.0
+END_S = 120.0
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryFile() as said, started(WITHOUT, NICE, said) as other, started(ON_THE_LAB, 0) as lab:
         statuses = [lab.wait()]
         print("\n---- without the lab ----", flush=True)
@@ -37,7 +36,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def started(tests: Sequence[str], nice: int, output: IO[bytes] | None = None) -> Iterator["subprocess.Popen[bytes]"]:
-    """A run of pytest, ended with all that it has started when the block is left before its time."""
+    """A run of pytest, ended when the block is left before its time: within END_S by its own hand, then by force."""
     argv = [sys.executable, "-m", "pytest", "tests", *tests, *(["--color=yes"] if sys.stdout.isatty() else [])]
     run = subprocess.Popen(
         ["sh", "-c", f'{of_priority(nice)} exec "$@"', "sh", *argv],
@@ -49,11 +48,19 @@ def started(tests: Sequence[str], nice: int, output: IO[bytes] | None = None) ->
     )
     try:
         yield run
-    finally:
-        for number in (signal.SIGINT, signal.SIGKILL):  # by the first, fixtures take their labs down
-            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(run.pid, number)
-                run.wait(END_S)
+    except BaseException:
+        if run.returncode is None:
+            os.killpg(run.pid, signal.SIGINT)  # fixtures take their labs down
+            end = time.monotonic() + END_S
+            while _runs(run.pid) and time.monotonic() < end:
+                time.sleep(POLL_S)
+            os.killpg(run.pid, signal.SIGKILL)  # nobody has waited for it yet, so that the number is still its own
+            run.wait()
+        raise
+
+
+def _runs(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def shown(run: "subprocess.Popen[bytes]", said: IO[bytes]) -> int:
@@ -72,4 +79,6 @@ def shown(run: "subprocess.Popen[bytes]", said: IO[bytes]) -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -50,7 +50,7 @@ NO_MORE_NOW = re.compile(rf"insufficient unused quota {_OF_GPUS}({COUNT.pattern}
 """What Kueue 0.15.0 says of a workload that asks for more than its queue may ever hold, and of one for which too much is in use
 (pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota)."""
 NO_PODS = ("node.kubernetes.io/", f"{PREFIX}/out-of-service")
-"""Taints that the node controller sets on a node that it cannot use."""
+"""Taints that the node controller sets on a node that it cannot use, and the one of acceptance and of a node's health check."""
 
 
 def objects(said: Mapping[str, Any], plan: Plan, kinds: Sequence[str] = ()) -> Judged:

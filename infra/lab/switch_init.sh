@@ -84,6 +84,7 @@ run_lldpd() {
 }
 run_lldpd >/var/log/lldpd.log 2>&1 &
 for _ in {1..100}; do if [ -S /run/lldpd.socket ]; then break; fi; sleep 0.1; done
+[ -S /run/lldpd.socket ]
 
 if [ "$ROLE" != oob ]; then
   rm -rf /etc/frr; mkdir /etc/frr

@@ -150,6 +150,8 @@ def test_a_banner_that_is_due_is_no_start(tracking):
     assert node_facts.clock_day() == {"samples": 31, "quarters": 31, "largest_s": [0.5]}
     wrote(tracking, BANNER + "".join(lines[:-1]) + BANNER + tracked(10, 0.5))
     assert node_facts.clock_day()["largest_s"] == [1e-4]
+    wrote(tracking, BANNER + tracked(900, 0.0, "?") * 32 + BANNER + tracked(10, 0.5) + tracked(5, 1e-4))
+    assert node_facts.clock_day() == {"samples": 1, "quarters": 1, "largest_s": [1e-4]}
 
 
 def test_a_log_that_is_read_from_its_middle_has_no_start_at_its_first_banner(tracking, monkeypatch):

@@ -196,7 +196,7 @@ def updates(lines: list[str]) -> Iterator[list[str]]:
     for line in lines:
         cells = line.split()
         if cells[:1] == ["Date"]:
-            started = 0 <= since_banner != BANNER_EVERY
+            started = started or 0 <= since_banner != BANNER_EVERY
             since_banner = 0
         if len(cells) < TRACKING_CELLS or not re.fullmatch(r"\d{4}-\d\d-\d\d", cells[0]):
             continue

@@ -35,7 +35,9 @@ BUDGET_S = 180.0
 """Of each wait. A choice of ours: a kubelet reports every 10 s, and is missed after the node controller's grace."""
 POLL_S = 1.0
 LATEST_S = 600.0
-"""After which a host starts by itself what a trial stopped. A choice of ours: three times the longest wait without it."""
+"""After which a host starts by itself what a trial stopped. A choice of ours: three times the longest wait without it. Where
+several controllers hang, a trial may take longer, and the host starts it before the end.
+"""
 START_TRIES, START_AGAIN_S = 3, 5.0
 MARK = "bringup-runs-on-"
 READY = "Ready"

@@ -112,22 +112,21 @@ def run(argv: Sequence[str], budget_s: float) -> Ended:
 
 
 def gpus(config: dict[str, Any]) -> str:
-    """'' when all planned GPUs answer through NVML; else what is wrong. OSError where the probe does not start.
+    """'' when all planned GPUs answer through NVML; else what is wrong. OSError where the probe cannot ask.
 
-    Where acceptance judges no GPU (no item in `held`: workloads compute on CPUs), a node may lack NVML. Bindings may be missing
-    anywhere: the environment of the workloads is installed, or has none.
+    Where acceptance judges no GPU (no item in `held`: workloads compute on CPUs), a node may lack NVML, its bindings and a Python.
     """
     if not config["gpus"]:
         return ""
     seen = run([config["nvml_python"], "-I", "-c", GPU_PROBE], config["part_budget_s"])
     if seen.status is None:
         return f"GPUs do not answer within {config['part_budget_s']} s"
-    if seen.status == NO_BINDINGS or (
-        seen.status in (NO_LIBRARY, NOT_STARTED) and "gpus" not in config.get("held", {})
-    ):
+    if seen.status in (NO_BINDINGS, NO_LIBRARY, NOT_STARTED) and "gpus" not in config.get("held", {}):
         return ""
     if seen.status == NOT_STARTED:
         raise OSError(seen.err)
+    if seen.status == NO_BINDINGS:
+        raise OSError(f"{config['nvml_python']} has no nvidia-ml-py")
     if seen.status == NO_LIBRARY:
         return "the driver's library is not there: libnvidia-ml.so.1"
     if seen.status:
