@@ -30,6 +30,8 @@ from infra.lab.storage_faults import STORAGE_FAULTS
 
 TOOL_BUDGET_S = 30.0
 RETURN_BUDGET_S = 30.0
+OTHERS_BUDGET_S = 60.0
+"""For faults and repairs that were begun before: a trial of many nodes begins one for each of them at once."""
 # RFC 5737 reserves the prefix for documentation: no cluster routes it.
 DRIFT_LINE = "ip route 198.51.100.0/24 blackhole"
 OTHER_SERIAL = "SIM-OTHER-0001"
@@ -43,7 +45,7 @@ def fault(name: str, fault_name: str, arguments: Arguments = ()) -> str:
     """Inject a fault and return what was done. LabError for an unknown fault, a wrong target or a lab that is down."""
     if fault_name not in FAULTS:
         raise LabError(f"no fault {fault_name}; there are {', '.join(FAULTS)}")
-    with lock(name):
+    with lock(name, OTHERS_BUDGET_S):
         spec = _running(name)
         done, undo = FAULTS[fault_name].inject(spec, arguments)
         entry = {"fault": fault_name, "arguments": list(arguments), "done": done, "undo": undo}
@@ -55,7 +57,7 @@ def repair(name: str, fault_name: str = "", arguments: Arguments = ()) -> list[s
     """Undo all faults of a lab, or those of one name and target, the latest first; returns what each had done. LabError names those
     that could not be undone.
     """
-    with lock(name):
+    with lock(name, OTHERS_BUDGET_S):
         spec = _running(name)
         undone, left, problems = list[str](), list[dict[str, Any]](), list[str]()
         for entry in reversed(active(name)):

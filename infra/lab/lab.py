@@ -22,6 +22,7 @@ from infra.lab.spec import LabSpec, Network, SnmpUser
 PROBE_BUDGET_S = 5.0
 DAEMONS = ("powerd", "workstation", "bmc", "pdu")
 DOWN_BUDGET_S = 20.0
+LOCK_POLL_S = 0.1
 Progress = Callable[[str], None]
 
 
@@ -140,17 +141,18 @@ def clean(spec: LabSpec, *, keep_logs: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def lock(name: str) -> Iterator[None]:
-    """One `up`, `down`, fault or repair of a lab at a time. Where there is no lab afterwards, its lock goes too."""
-    path = lab_home() / f".{name}.lock"
-    with _open_in_lab_home(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            current = path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino
-        except BlockingIOError:
-            current = False
-        if not current:  # held by another, or removed by a `down` that ended in between
-            raise LabError(f"another `bringup lab` is working on lab {name}: wait for it")
+def lock(name: str, wait_s: float = 0.0) -> Iterator[None]:
+    """One `up`, `down`, fault or repair of a lab at a time; LabError where another goes on for longer than `wait_s`.
+
+    Where there is no lab afterwards, its lock goes too.
+    """
+    path, end = lab_home() / f".{name}.lock", time.monotonic() + wait_s
+    with contextlib.ExitStack() as opened:
+        while not _is_ours(opened.enter_context(_open_in_lab_home(path)), path):
+            opened.close()
+            if time.monotonic() >= end:
+                raise LabError(f"another `bringup lab` is working on lab {name}: wait for it")
+            time.sleep(LOCK_POLL_S)
         try:
             yield
         finally:
@@ -158,6 +160,15 @@ def lock(name: str) -> Iterator[None]:
                 path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # another lab is in it
         lab_home().rmdir()
+
+
+def _is_ours(file: IO[str], path: Path) -> bool:
+    """Whether the lock could be taken: no other has it, and no `down` that ended meanwhile has removed its file."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _open_in_lab_home(path: Path) -> IO[str]:

@@ -1,6 +1,7 @@
 """Taking a server's power and giving it back, against PDUs and a BMC in memory; and that a rehearsal always gives it back."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -160,8 +161,9 @@ class FakeSlurm:
 
     title = "Slurm"
 
-    def __init__(self, files: FakeFiles) -> None:
+    def __init__(self, files: FakeFiles, busy: Sequence[str] = ()) -> None:
         self.controller, self.hosts, self.cancelled = files, {"gpu001": files}, list[int]()
+        self.busy = busy
         self.jobs, self.arguments = 0, list[tuple[str, ...]]()
 
     def begin(self, load):
@@ -181,10 +183,13 @@ class FakeSlurm:
         raise Unreachable("ctl01", "scontrol", "an answer", "no route", "check its power")
 
     def nodes(self):
-        return {"gpu003": SlurmNode("gpu003", "idle", 8, 1000, "")}
+        return {name: SlurmNode(name, "idle", 8, 1000, "") for name in ("gpu002", "gpu003")}
 
     def cancel(self, *job_ids):
         self.cancelled += job_ids
+
+    def serving(self, nodes):
+        return self.busy
 
     def give_up(self, node):
         raise AssertionError("no load was seen after the cut")
@@ -193,11 +198,11 @@ class FakeSlurm:
         self.returned = node
 
 
-def rehearse(monkeypatch, bench, files):
+def rehearse(monkeypatch, bench, files, busy=()):
     power, _, _ = bench
     monkeypatch.setattr(NodePower, "of", classmethod(lambda cls, plan, name: power))
     monkeypatch.setattr(training, "POLL_S", 0.001)
-    scheduler = FakeSlurm(files)
+    scheduler = FakeSlurm(files, busy)
     return training.rehearse(plan_of("lab"), cast(Slurm, scheduler)), scheduler
 
 
@@ -211,6 +216,17 @@ def test_a_rehearsal_that_fails_midway_gives_the_power_back_and_leaves_nothing(m
     assert scheduler.cancelled == [1, 2, 3, 4, 5]
     assert ["--pace-after" in arguments for arguments in scheduler.arguments] == [False, False, False, True, False]
     assert files.commands[-1].startswith("rm -rf /shared/jobs/bringup-training-")
+
+
+@pytest.mark.parametrize(
+    ("busy", "victim"),
+    [(("gpu003",), "gpu002"), (("gpu002",), "gpu003"), (("gpu002", "gpu003"), "gpu003")],
+)
+def test_a_node_with_the_managers_own_programs_keeps_its_power_where_another_can_lose_it(
+    monkeypatch, bench, busy, victim
+):
+    recording, _ = rehearse(monkeypatch, bench, FakeFiles(), busy)
+    assert recording.outage["victim"] == victim
 
 
 def test_without_the_shared_storage_nothing_is_started_and_no_power_is_cut(monkeypatch, bench):

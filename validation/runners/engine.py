@@ -11,7 +11,7 @@ Jobs have numbers on both. A load that does not end in its budget is a result wi
 import re
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -343,6 +343,9 @@ class Engine(Protocol):
 
     def forget(self, *job_ids: int) -> None:
         """Remove what the manager itself keeps of jobs that are over and collected."""
+
+    def serving(self, nodes: Sequence[str]) -> Collection[str]:
+        """Those of these nodes that run a program of the manager's own which is there once."""
 
     def give_up(self, node: str) -> None:
         """Say that a node is known to be without power, where the manager has to be told."""

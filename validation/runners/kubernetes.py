@@ -10,7 +10,7 @@ that runners and evidence know one set of them. Ranks leave their results on the
 import contextlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -245,6 +245,20 @@ class Kubernetes(OneRun, ApiServer):
     def resume(self, node: str) -> None:
         """Take taint, reason and cordon from a node."""
         self._change(node, OUT_OF_SERVICE, None, cordoned=False, reason=None)
+
+    def serving(self, nodes: Sequence[str]) -> Collection[str]:
+        """Those of these nodes with a pod of a Deployment, such as the controllers of JobSets and queues."""
+        (body,) = self.ask(
+            {"verb": "GET", "path": "/api/v1/pods", "fields": ("spec.nodeName", "metadata.ownerReferences")}
+        )
+        with self.reading("list pods"):
+            found = {
+                str(one["spec.nodeName"])
+                for one in body["items"]
+                for owner in one["metadata.ownerReferences"] or ()
+                if owner["kind"] == "ReplicaSet"
+            }
+        return found & set(nodes)
 
     def give_up(self, node: str) -> None:
         """Tell the cluster that a node is without power: its pods are taken from it at once. Its return takes the taint away."""

@@ -13,7 +13,7 @@ import contextlib
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -279,6 +279,10 @@ class Slurm(OneRun):
 
     def forget(self, *job_ids: int) -> None:
         """Nothing: the accounting database keeps what was."""
+
+    def serving(self, nodes: Sequence[str]) -> Collection[str]:
+        """None: slurmctld runs on controllers."""
+        return ()
 
     def give_up(self, node: str) -> None:
         """Nothing: slurmctld finds out by itself (SlurmdTimeout)."""
