@@ -23,7 +23,7 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "a fault", "", lambda spec, arguments: (" ".join(arguments), {}), lambda spec, undo: seen.append("undone")
     )
     monkeypatch.setattr(faults, "FAULTS", {"one": made, "other": made})
-    monkeypatch.setattr(faults, "lock", lambda name: contextlib.nullcontext())
+    monkeypatch.setattr(faults, "lock", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(faults, "_running", lambda name: cast(LabSpec, None))
     monkeypatch.setattr(faults, "active", lambda name: list(kept))
     monkeypatch.setattr(faults, "_save", save)
