@@ -31,7 +31,7 @@ from infra.lab.storage_faults import STORAGE_FAULTS
 TOOL_BUDGET_S = 30.0
 RETURN_BUDGET_S = 30.0
 OTHERS_BUDGET_S = 60.0
-"""For faults and repairs that were begun before: a trial of many nodes begins one for each of them at once."""
+"""For faults and repairs that were begun before: a trial of many nodes begins one for each of them at once. A choice of ours."""
 # RFC 5737 reserves the prefix for documentation: no cluster routes it.
 DRIFT_LINE = "ip route 198.51.100.0/24 blackhole"
 OTHER_SERIAL = "SIM-OTHER-0001"

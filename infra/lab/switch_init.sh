@@ -83,8 +83,8 @@ run_lldpd() {
   done
 }
 run_lldpd >/var/log/lldpd.log 2>&1 &
-for _ in {1..100}; do if [ -S /run/lldpd.socket ]; then break; fi; sleep 0.1; done
-[ -S /run/lldpd.socket ]
+for _ in {1..300}; do if [ -S /run/lldpd.socket ]; then break; fi; sleep 0.1; done
+[ -S /run/lldpd.socket ] || { echo "lldpd does not listen after 30 s:"; tail -5 /var/log/lldpd.log; exit 1; } >&2
 
 if [ "$ROLE" != oob ]; then
   rm -rf /etc/frr; mkdir /etc/frr

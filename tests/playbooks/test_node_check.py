@@ -121,7 +121,10 @@ def test_gpus_are_judged_by_what_nvml_says(monkeypatch, ended, problem: str):
 @pytest.mark.parametrize(
     ("ended", "found"),
     [
-        ((3, "", ""), [f"gpus cannot be judged: {CONFIG['nvml_python']} has no nvidia-ml-py"]),
+        (
+            (3, "", ""),
+            [f"gpus cannot be judged: {CONFIG['nvml_python']} has no nvidia-ml-py: install it (role workloads)"],
+        ),
         ((4, "", ""), ["S026.measured: the driver's library is not there: libnvidia-ml.so.1"]),
         ((127, "", "no such file"), ["gpus cannot be judged: no such file"]),
         ((0, "many", ""), ["gpus cannot be judged: invalid literal for int() with base 10: 'many'"]),

@@ -482,6 +482,23 @@ def test_a_node_that_somebody_changes_meanwhile_is_left_as_it_is(api: Api) -> No
     assert api.nodes["gpu001"]["spec"] == {}
 
 
+def test_nodes_with_a_controller_are_named_and_those_with_loads_and_daemons_are_not(api: Api) -> None:
+    owners = [("gpu001", "Job"), ("gpu002", "DaemonSet"), ("gpu003", "ReplicaSet"), ("gpu004", "ReplicaSet")]
+    pods: list[dict[str, Any]] = [
+        {"metadata": {"ownerReferences": [{"kind": kind}]}, "spec": {"nodeName": name}} for name, kind in owners
+    ]
+    pods.append({"metadata": {}, "spec": {"nodeName": "gpu002"}})
+    asked = list[str]()
+
+    def listed(call: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(call["path"])
+        return {"status": 200, "body": {"items": [kept(one, call["fields"]) for one in pods]}}
+
+    api.before = listed
+    assert sorted(runner(api).serving(["gpu001", "gpu002", "gpu003"])) == ["gpu003"]
+    assert asked == ["/api/v1/pods?fieldSelector=status.phase%3DRunning"]
+
+
 def test_a_node_without_power_is_given_up_and_taken_back(api: Api) -> None:
     scheduler = runner(api)
     scheduler.give_up("gpu001")

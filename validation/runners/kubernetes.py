@@ -62,6 +62,7 @@ REASON = f"{OUT_OF_SERVICE}-reason"
 NO_POWER = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 """Tells the cluster that a node is off for sure: its pods are given up at once
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
+RUNNING = "/api/v1/pods?fieldSelector=status.phase%3DRunning"
 MERGE = "application/merge-patch+json"
 POD_FIELDS = (
     "metadata.name",
@@ -248,9 +249,8 @@ class Kubernetes(OneRun, ApiServer):
 
     def serving(self, nodes: Sequence[str]) -> Collection[str]:
         """Those of these nodes with a pod of a Deployment, such as the controllers of JobSets and queues."""
-        (body,) = self.ask(
-            {"verb": "GET", "path": "/api/v1/pods", "fields": ("spec.nodeName", "metadata.ownerReferences")}
-        )
+        fields = ("spec.nodeName", "metadata.ownerReferences")
+        (body,) = self.ask({"verb": "GET", "path": RUNNING, "fields": fields})
         with self.reading("list pods"):
             found = {
                 str(one["spec.nodeName"])

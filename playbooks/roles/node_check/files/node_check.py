@@ -126,7 +126,7 @@ def gpus(config: dict[str, Any]) -> str:
     if seen.status == NOT_STARTED:
         raise OSError(seen.err)
     if seen.status == NO_BINDINGS:
-        raise OSError(f"{config['nvml_python']} has no nvidia-ml-py")
+        raise OSError(f"{config['nvml_python']} has no nvidia-ml-py: install it (role workloads)")
     if seen.status == NO_LIBRARY:
         return "the driver's library is not there: libnvidia-ml.so.1"
     if seen.status:
