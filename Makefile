@@ -29,8 +29,7 @@ demo-platform: setup-controllers ## The lab's site with Kubernetes: cluster, pla
 	@$(PYTHON) -m infra.proven run demo-platform $(PYTHON) -m infra.demo --platform
 
 test: setup lint ## Set-up, linters, types, layer contract, and every test that this machine can run
-	@$(PYTHON) -m pytest tests -n auto -m "not lab and not platform"
-	@$(PYTHON) -m pytest tests -n 2 --dist loadscope -m lab
+	@$(PYTHON) -m tests.halves
 
 test-fast: ## The tests that need neither the lab nor a GPU
 	@$(PYTHON) -m pytest tests -n auto -m "not lab and not gpu and not platform"

@@ -123,12 +123,25 @@ def pytest_report_header() -> str | None:
 class OneWorkerPerLab(LoadScopeScheduling):
     """`--dist loadscope`: tests that share a lab run in one worker.
 
-    Modules named `…on_lab` share the standing lab; of the others, those of one folder.
+    Modules named `…on_lab` share the standing lab; of the others that need a lab, those of one folder.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         module = Path(nodeid.split("::", 1)[0])
-        return "standing" if module.stem.endswith("on_lab") else str(module.parent)
+        if on_standing_lab(module):
+            return "standing"
+        return str(module.parent if names(self.config.rootpath / module, "lab") else module)
+
+
+def on_standing_lab(module: Path) -> bool:
+    return module.stem.endswith("on_lab")
+
+
+@functools.cache
+def names(module: Path, *markers: str) -> bool:
+    """Whether a module of tests names one of the markers."""
+    text = module.read_text(encoding="utf-8")
+    return any(f"mark.{marker}" in text for marker in markers)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
@@ -142,15 +155,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m lab` and `-m platform` import only the modules that name the marker: the others take 20 s of each worker."""
-    marker = config.getoption("markexpr")
-    if marker not in ("lab", "platform") or collection_path.suffix != ".py":
+    """`-m lab`, `-m platform` and `-m "lab or clock"` import only modules that name a marker: the others take 20 s of each worker."""
+    markers = config.getoption("markexpr").split(" or ")
+    if not set(markers) <= {"lab", "platform", "clock"} or collection_path.suffix != ".py":
         return None
-    return True if f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") else None
+    return None if names(collection_path, *markers) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip marked tests that cannot run; put the slow lab tests after all others, which fail faster."""
+    """Skip marked tests that cannot run; put those of the standing lab, of other labs and of time budgets after all others,
+    which fail faster. The standing lab's are the longest chain, so they begin before those that run beside them.
+    """
     for item in items:
         for marker, obstacle in OBSTACLES.items():
             if item.get_closest_marker(marker) and (reason := obstacle()):
@@ -158,7 +173,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for need in item.iter_markers("needs"):
             for reason in filter(None, map(missing, need.args)):
                 item.add_marker(pytest.mark.skip(reason=reason))
-    items.sort(key=lambda item: item.get_closest_marker("lab") is not None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("lab"):
+        return 1 if on_standing_lab(item.path) else 2
+    return 3 if item.get_closest_marker("clock") else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

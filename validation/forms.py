@@ -337,14 +337,38 @@ def _cell(plan: PlanView, frame: str, column: str, subject: str, wanted: str) ->
 
 def rows(plan: PlanView, subject: str) -> dict[str, str]:
     """By input name, the SHA-256 of each row of the plan that is about one asset: its circuit, its rack, its place."""
-    found = {}
-    for frame, column in ROWS:
-        table: pd.DataFrame | None = getattr(plan, frame, None)
-        if table is None or column not in table:
-            continue
-        mine = table[table[column] == subject]
-        if not mine.empty:
-            # Six decimals, as frame_hash of capacity.model: the last bit of an addition is no change of the plan.
-            data = json.dumps(mine.round(6).to_dict("records"), sort_keys=True, default=str).encode()
-            found[f"{ROW}{frame}.{subject}"] = hashlib.sha256(data).hexdigest()
-    return found
+    return RowsOfAssets(plan).of(subject)
+
+
+class RowsOfAssets:
+    """`rows` of many assets: each frame is searched once for all of them."""
+
+    def __init__(self, plan: PlanView) -> None:
+        self._plan = plan
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, subject: str) -> dict[str, str]:
+        """As `rows`."""
+        if subject not in self._known:
+            self._known[subject] = {
+                f"{ROW}{frame}.{subject}": _row_hash(table.iloc[positions[subject]])
+                for frame, table, positions in self._searched
+                if subject in positions
+            }
+        return self._known[subject]
+
+    @functools.cached_property
+    def _searched(self) -> list[tuple[str, pd.DataFrame, Mapping[str, Sequence[int]]]]:
+        """Each frame with the positions of its rows by asset."""
+        tables = ((frame, column, getattr(self._plan, frame, None)) for frame, column in ROWS)
+        return [
+            (frame, table, table.groupby(column, sort=False).indices)
+            for frame, column, table in tables
+            if table is not None and column in table
+        ]
+
+
+def _row_hash(mine: pd.DataFrame) -> str:
+    # Six decimals, as frame_hash of capacity.model: the last bit of an addition is no change of the plan.
+    data = json.dumps(mine.round(6).to_dict("records"), sort_keys=True, default=str).encode()
+    return hashlib.sha256(data).hexdigest()

@@ -28,7 +28,7 @@ from validation.evidence.mode import PINNED, STRENGTH, Mode, declares_simulation
 from validation.evidence.record import WORKLOAD, Record
 from validation.evidence.store import Contents, Entry
 from validation.evidence.trust import COLLECTOR_ROLE, RECORDER_ROLE, Trust, recorder_keys, trust_of
-from validation.forms import EMPTY, began, contradictions, faults, off_plan, rows, unfounded
+from validation.forms import EMPTY, RowsOfAssets, began, contradictions, faults, off_plan, unfounded
 from validation.freeze import INPUT, PROGRAM, Freezes, Frozen, freezes_of, signers_shown, unlike
 from validation.limit_floors import laxer
 from validation.limits import PREFIX, limit_inputs
@@ -362,6 +362,7 @@ def _bench(
         results.first_uses((entry.line, entry.record) for entry in collected),
         countersignatures.stated(contents),
         digests_of(asset_ids, host_keys),
+        RowsOfAssets(plan),
     )
     return bench, notices
 
@@ -402,6 +403,7 @@ class _Bench:
     countersigned: countersignatures.Stated
     devices: Mapping[str, str]
     """Hashes of what assets.csv and known_hosts say of each device today."""
+    rows_of_assets: RowsOfAssets
     from_raw: rejudge.FromRaw | None = None
     latest: "Mapping[tuple[str, str], Entry | Begun] | None" = None
     late: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -430,7 +432,7 @@ class _Bench:
             judged_by = {name.removeprefix(PREFIX) for name in record.inputs if name.startswith(PREFIX)}
             today = {"plan": self.plan.hash, **limit_inputs(self.plan.site.limits, judged_by)}
             if item.kind == "attested":
-                today |= rows(self.plan, record.subject)
+                today |= self.rows_of_assets.of(record.subject)
             hashes = self.plan.hashes
             found = sorted(n for n in _of_plan(record) if (today.get(n) or hashes.get(n)) != record.inputs[n])
             if not self.rehearsal and item.kind != "attested" and self.freezes.current is not None:
@@ -1048,7 +1050,9 @@ def _staleness(bench: _Bench, item: Item, entry: Entry) -> str | None:
     record = entry.record
     if item.kind in INPUT_KINDS and not _of_plan(record):
         return "it does not say which inputs it was made from"
-    if item.kind == "attested" and (unnamed := sorted(rows(bench.plan, record.subject).keys() - record.inputs.keys())):
+    if item.kind == "attested" and (
+        unnamed := sorted(bench.rows_of_assets.of(record.subject).keys() - record.inputs.keys())
+    ):
         return f"it does not say what {', '.join(unnamed)} was; attest it again"
     if item.id == APPROVAL_ITEM and "plan" not in record.inputs:
         return "it does not say which plan it approves"

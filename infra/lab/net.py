@@ -325,6 +325,13 @@ DEVICE_NICE = -10
 """Of the processes that play a device's own electronics: jobs on the nodes do not slow a PDU, a BMC or a switch chip down."""
 
 
+def of_priority(nice: int) -> str:
+    """Shell commands that give a shell and what it starts this priority. The shell has to lead a session: many kernels weigh
+    sessions against each other, by a value of their own.
+    """
+    return f"renice -n {nice} -p $$ >/dev/null 2>&1; [ -w /proc/$$/autogroup ] && echo {nice} >/proc/$$/autogroup;"
+
+
 def spawn(
     cgroup: str,
     argv: Sequence[str | Path],
@@ -347,9 +354,7 @@ def spawn(
         if root.name == "cpuset":
             _lend_processors(root, folder)
     script = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in folders)
-    script += f"renice -n {nice} -p $$ >/dev/null 2>&1; "
-    script += f"[ -w /proc/$$/autogroup ] && echo {nice} >/proc/$$/autogroup; "
-    script += 'exec "$@"'
+    script += f'{of_priority(nice)} exec "$@"'
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         return subprocess.Popen(

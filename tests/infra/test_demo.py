@@ -9,6 +9,8 @@ from rich.console import Console
 from infra import demo
 from infra.demo import Ended, Stage, matched, recapped, run
 
+pytestmark = pytest.mark.clock
+
 
 def sh(*scripts: str, limit_s: float = 20.0) -> Stage:
     return Stage("Try", tuple(("sh", "-c", script) for script in scripts), limit_s, matched(r"^said .*$"))

@@ -13,6 +13,8 @@ import yaml
 from infra.kube.access import ClusterError, Connection, connect, version
 from tests.infra.kube_certificates import authority_pem
 
+pytestmark = pytest.mark.clock
+
 
 def kubeconfig(folder: Path, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> Path:
     """A kubeconfig that is whole but for what is given; a value of None takes the key away."""

@@ -39,6 +39,8 @@ from tests.network.drivers import redfish_in_memory
 from tests.network.drivers.test_redfish import RESOURCES, V1
 from tests.network.infiniband.fabrics import recorded
 
+pytestmark = pytest.mark.clock
+
 SOURCE = Source("gpu001", "read")
 LLDP = (Path(__file__).parent / "data" / "lldp" / "leaf2.txt").read_text()
 STATES, NEIGHBOURS = LLDP.split("\n\n", 1)

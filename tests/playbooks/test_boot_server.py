@@ -14,6 +14,9 @@ import pytest
 
 from tests.playbooks.support import load
 
+pytestmark = pytest.mark.clock
+
+
 module: Any = load("roles/boot_server/files/boot_server.py")
 MINE, OTHER = "02-5e-00-00-00-01", "02-5e-00-00-00-02"
 

@@ -9,6 +9,9 @@ import pytest
 
 from tests.playbooks.support import load
 
+pytestmark = pytest.mark.clock
+
+
 exporter: Any = load("roles/gpu_exporter/files/gpu_exporter.py")
 UUIDS = ["GPU-aaaa", "GPU-bbbb"]
 

@@ -12,6 +12,9 @@ import yaml
 
 from tests.playbooks.support import PLAYBOOKS, load
 
+pytestmark = pytest.mark.clock
+
+
 check = load("roles/node_check/files/node_check.py")
 
 CONFIG = {

@@ -16,6 +16,8 @@ from tests import ranks
 from validation.burn_in import PATTERNS, PRECISIONS, Limits, drift_pct, not_judged, problems
 from validation.runners.burn_in import joined
 
+pytestmark = pytest.mark.clock
+
 LIMITS = Limits(drift_pct=5, outlier_c=10, power_pct=95)
 H100 = "NVIDIA H100 80GB HBM3"
 GIB = 1 << 30

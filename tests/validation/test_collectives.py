@@ -14,7 +14,7 @@ from tests import ranks
 from validation.checks.conftest import COLLECTIVES
 from validation.runners.collectives import joined
 
-pytestmark = pytest.mark.needs("torch")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("torch")]
 WORLD = 2
 SIZES = (8, 4096)
 BUDGET_S = 120

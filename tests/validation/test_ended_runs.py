@@ -14,6 +14,9 @@ from inventory.paths import repo_root
 from inventory.site import load_site
 from validation import plugin
 
+pytestmark = pytest.mark.clock
+
+
 pytest_plugins = ["pytester"]
 
 CHECKS = """

@@ -37,7 +37,7 @@ EXPECTED = {
     "gpu-lost": ("GPU-LOST", ["gpu002", "8"], ["gpu002", "gpu002:slot8"]),
     "row-remap-pending": ("GPU-ROW-REMAP", ["gpu003", "1"], ["gpu003", "gpu003:slot1"]),
     "wrong-firmware": ("GPU-FIRMWARE", ["gpu004", "5"], ["gpu004", "gpu004:slot5"]),
-    "wrong-driver": ("GPU-DRIVER", ["gpu002"], ["gpu002"]),
+    "wrong-driver": ("GPU-DRIVER", ["gpu001"], ["gpu001"]),
     "thermal-alarm": ("GPU-THERMAL", ["gpu001", "6"], ["gpu001", "gpu001:slot6"]),
     "ib-cable-swap": (
         "TOPOLOGY-SWAPPED",
@@ -71,7 +71,7 @@ TOGETHER = {
         "ib-cable-swap",
         "mariadb-down",
     ),
-    "dead switches, an unknown server, no accounting": (
+    "dead switches, an unknown and a dark server, no scheduler, no accounting, no storage": (
         "switch-dead",
         "identity-changed",
         "row-remap-pending",
@@ -80,8 +80,10 @@ TOGETHER = {
         "ib-switch-dead",
         "slurmdbd-down",
         "bmc-garbled",
+        "node-power-lost",
+        "storage-lost",
+        "slurmctld-hung",
     ),
-    "a dark server, no scheduler, no storage": ("node-power-lost", "storage-lost", "slurmctld-hung"),
 }
 """Faults that neither hide nor cause each other's findings. A node that Slurm has lost is no finding of its own where
 another one names it already, so node-drained and munge-key-differs have their nodes for themselves."""

@@ -13,6 +13,8 @@ from validation import here
 from validation.here import ALONE, FAULTS, Wanted
 from validation.register import load_register
 
+pytestmark = pytest.mark.clock
+
 
 def wanted(out: Path, python: str = sys.executable) -> Wanted:
     return Wanted(out, python, ranks=1, seconds=2.0, computes_on="cpu")

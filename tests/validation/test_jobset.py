@@ -24,6 +24,8 @@ from validation.runners import jobset
 from validation.runners.engine import Beside, Launch, Load, Workload
 from validation.runners.jobset import COUNT, JOB, OUT_OF_SERVICE, RUN, Place
 
+pytestmark = pytest.mark.clock
+
 NODES = {"gpu001": "10.0.0.1", "gpu002": "10.0.0.2", "gpu003": "10.0.0.3"}
 CPU, GPU = Workload("cpu", 1), Workload("gpu", 8, 14)
 PROGRAM = """

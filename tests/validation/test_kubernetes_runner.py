@@ -36,6 +36,8 @@ from validation.runners.engines import engine_of
 from validation.runners.jobset import COUNT, INDEX, JOB, OUT_OF_SERVICE
 from validation.runners.kubernetes import Kubernetes
 
+pytestmark = pytest.mark.clock
+
 ADDRESSES = {f"gpu00{n}": f"10.0.0.{n}" for n in (1, 2, 3, 4)}
 LOG = b"rank 0: done\n"
 

@@ -11,6 +11,8 @@ import pytest
 
 from validation.runners import local
 
+pytestmark = pytest.mark.clock
+
 ENV = {"PATH": os.environ["PATH"]}
 
 

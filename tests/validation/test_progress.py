@@ -3,8 +3,12 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from validation.checks import conftest
 from validation.progress import Waiting, note
+
+pytestmark = pytest.mark.clock
 
 
 def until(said: list[str], count: int) -> list[str]:

@@ -22,6 +22,8 @@ from validation.facts.shapes import data_of
 from validation.facts.testinfra_facts import SiteSsh, read
 from validation.second_reading import SecondReadings, compare
 
+pytestmark = pytest.mark.clock
+
 HEALTHY = Path(__file__).parent / "data" / "healthy.json"
 SEED = "2026-01-02/0123456789abcdef"
 WANTED = Asked(

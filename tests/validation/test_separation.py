@@ -22,6 +22,8 @@ from validation.facts import Answer, Facts
 from validation.facts import separation_acts as acts
 from validation.from_raw import FROM_RAW, Again
 
+pytestmark = pytest.mark.clock
+
 
 @pytest.mark.parametrize(("site", "switches"), [("lab", (6, 0)), ("b200-256-roce", (4, 10))])
 def test_filters_of_shipped_sites_say_what_the_matrix_says(site, switches):

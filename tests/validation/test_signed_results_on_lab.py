@@ -31,6 +31,7 @@ def gpus(plan: Plan) -> list[str]:
     return names
 
 
+@pytest.mark.soak
 def test_the_nodes_sign_their_part_of_the_collectives(standing: Standing, pinning: Plan) -> None:
     swept = sweep_collectives(pinning, slurm.connect(pinning), "a-store")
     assert swept.error == ""

@@ -16,6 +16,8 @@ from validation.runners import slurm
 from validation.runners.engine import FINAL, Launch, Load, Workload
 from validation.runners.slurm import Slurm, SlurmNode
 
+pytestmark = pytest.mark.clock
+
 
 class FakeHost:
     """Takes the place of an SshHost: answers by the command's first word, and keeps every command and its input."""

@@ -10,6 +10,8 @@ from validation.runners import slurm_trials as trials
 from validation.runners.engine import Job
 from validation.runners.slurm import Refusal
 
+pytestmark = pytest.mark.clock
+
 WANTED = trials.Wanted(
     nodes=("gpu001", "gpu002", "gpu003"),
     gpus=8,

@@ -18,6 +18,8 @@ from validation.facts import storage_facts as facts
 from validation.facts.storage_acts import STORAGE_WRITE
 from validation.storage import of_client
 
+pytestmark = pytest.mark.clock
+
 MOUNTINFO = """22 1 0:20 / / rw,relatime - overlay overlay rw,lowerdir=/a
 97 22 0:61 / /shared rw,relatime - fuse.glusterfs sto01:/shared rw,user_id=0,allow_other
 """

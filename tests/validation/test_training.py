@@ -19,7 +19,7 @@ import pytest
 
 from tests import ranks
 
-pytestmark = pytest.mark.needs("torch")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("torch")]
 TRAINING = Path(__file__).parents[2] / "validation" / "workloads" / "training.py"
 WORLD = 3
 STEPS = 24

@@ -27,7 +27,7 @@ from validation.evidence import Identity
 from validation.evidence.mode import classify
 from validation.facts.gather import GPU_FACTS
 
-pytestmark = pytest.mark.needs("gcc", "nm")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("gcc", "nm")]
 DRIVER = "580.95.05"
 Ask = Callable[..., dict[str, Any]]
 

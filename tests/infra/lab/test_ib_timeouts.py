@@ -21,6 +21,8 @@ from infra.lab.ib_timeouts import (
     parse,
 )
 
+pytestmark = pytest.mark.clock
+
 SERVER, CLIENT = "10.97.1.254", ("10.97.1.15", 58402)
 PLACE = (SERVER, PORT + 1 + 2)
 

@@ -13,6 +13,8 @@ from infra.lab.spec import Outlet, Pdu
 from network.drivers import pdu as driver
 from tests.network.drivers.test_pdu import USER, free_udp_port, running_agents
 
+pytestmark = pytest.mark.clock
+
 MODULES = Path(lab.__file__).with_name("snmp_variation")
 WATTS = dict.fromkeys(range(1, 7), 240.0)
 

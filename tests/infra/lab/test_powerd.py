@@ -19,6 +19,8 @@ from inventory.delivered.assets import load_assets
 from inventory.delivered.gpus import load_gpus
 from inventory.site import load_site
 
+pytestmark = pytest.mark.clock
+
 
 class Process:
     """A device's first process, until somebody ends it."""

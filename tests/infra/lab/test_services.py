@@ -20,6 +20,8 @@ from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
 from inventory.site import load_site
 
+pytestmark = pytest.mark.clock
+
 
 def test_an_account_accepts_its_password_only():
     known = {"1": account("admin", "first-password")}

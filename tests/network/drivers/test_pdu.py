@@ -15,6 +15,8 @@ from network.drivers.errors import BadAnswer, DeviceTimeout, IdentityMismatch, L
 from network.drivers.parallel import many
 from network.drivers.pdu import DIALECTS, Pdu
 
+pytestmark = pytest.mark.clock
+
 RPDU2 = "1.3.6.1.4.1.318.1.1.26"
 USER = SnmpCredentials("ops", "auth-passphrase", "priv-passphrase")
 RECORDS = [

@@ -36,6 +36,8 @@ from network.drivers.parallel import many
 from network.drivers.redfish import UNUSED_PROTOCOLS, Bmc
 from tests.network.tls import self_signed
 
+pytestmark = pytest.mark.clock
+
 V1 = "/redfish/v1"
 UUID = "d9c71cca-32b0-5fa1-8289-5008d84ff583"
 

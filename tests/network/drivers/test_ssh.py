@@ -20,7 +20,7 @@ from network.drivers.parallel import many
 from network.drivers.ssh import SshHost
 from tests.network.sshd import serving
 
-pytestmark = pytest.mark.needs("sshd")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("sshd")]
 
 
 @pytest.fixture(scope="module")

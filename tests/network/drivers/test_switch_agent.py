@@ -8,6 +8,8 @@ from network.drivers.errors import BadAnswer, DeviceTimeout
 from network.drivers.switch_agent import CHASSIS, PHYSICAL_CLASS, SERIAL, SwitchAgent, software
 from tests.network.drivers.test_pdu import USER, free_udp_port, running_agents
 
+pytestmark = pytest.mark.clock
+
 MODELLED = (Path(__file__).parents[2] / "data/modelled/switch/entity.snmprec").read_text()
 CASES = {
     "modelled": MODELLED,

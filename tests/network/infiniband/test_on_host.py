@@ -11,6 +11,8 @@ import pytest
 from network.infiniband import on_host
 from tests.network.infiniband.fabrics import DATA, recorded
 
+pytestmark = pytest.mark.clock
+
 PROGRAM = Path(on_host.__file__)
 
 

@@ -32,6 +32,8 @@ from tests.network.nos.nvue import PASSWORD, Nvue
 from tests.network.tls import https, self_signed
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.clock
+
 RUNNING: dict[str, Any] = {
     "interface": {
         "eth0": {"ipv4": {"address": {"10.77.0.13/22": {}}, "gateway": {"10.77.0.1": {}}}, "type": "eth"},

@@ -27,6 +27,8 @@ from network.push import Target, push
 from tests.network.nos.eapi import PASSWORD, Eapi
 from tests.network.tls import https, self_signed
 
+pytestmark = pytest.mark.clock
+
 RUNNING = """\
 username netops privilege 15 role network-admin secret sha512 $6$kept
 snmp-server user monitor ops v3 localized f5717f auth sha 11aa priv aes 22bb

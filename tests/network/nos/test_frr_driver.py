@@ -16,6 +16,8 @@ from network.nos.choose import driver
 from network.nos.frr.driver import ON_DEVICE, Switch, parse_diff, parse_facts, parse_neighbours, with_management
 from tests.network.sshd import serving
 
+pytestmark = pytest.mark.clock
+
 RELOAD_TEST = """
 Lines To Delete
 ===============

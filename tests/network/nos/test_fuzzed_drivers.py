@@ -23,6 +23,8 @@ from tests.network.nos.test_eos_driver import CONFIG as EOS
 from tests.network.nos.test_sonic_driver import CONFIG as CONFIG_DB
 from tests.network.nos.test_sonic_driver import RUNNING as TABLES
 
+pytestmark = pytest.mark.clock
+
 FUZZ = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 HTTPS = HttpsCredentials("netops", "a password", Path("ca.pem"))
 SSH = SshCredentials("netops", Path("key"), Path("known_hosts"))

@@ -28,7 +28,7 @@ from tests.network.nos import sonic_commands
 from tests.network.sshd import serving
 from tests.plans import plan_of
 
-pytestmark = pytest.mark.needs("sshd")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("sshd")]
 
 PATIENCE_S = 60
 """For a process that has been told to end, on a machine with much else to do."""
