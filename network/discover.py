@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from network.drivers import answers
 from network.drivers.answers import Line, Source, Whole
+from network.drivers.errors import BadAnswer
 from network.drivers.ssh import SshHost
 
 SCRIPT = """
@@ -24,6 +25,7 @@ echo
 lldpcli -f json0 show neighbors
 """
 """Ports with their state, an empty line, LLDP. json0 keeps its shape whatever the number of neighbours; json does not."""
+READ, WAY_OUT = "read LLDP neighbours", "check that lldpd runs on the device and that this user may ask it"
 
 
 class Port(TypedDict):
@@ -78,13 +80,19 @@ TTL = re.compile(r"[0-9]{1,6}")
 
 
 def lldp(host: SshHost) -> dict[str, Port]:
-    """Ports and neighbours of one device. Raises a DeviceError, UnreadableAnswer for an answer that is cut short."""
-    return parse(host.name, host.run("sh -s", stdin=SCRIPT.encode()).out)
+    """Ports and neighbours of one device. Raises a DeviceError, UnreadableAnswer for an answer that is cut short, BadAnswer where
+    lldpd does not answer.
+    """
+    done = host.run("sh -s", stdin=SCRIPT.encode(), check=False)
+    if done.status:
+        said = done.err.strip().rpartition("\n")[2]
+        raise BadAnswer(host.name, READ, "an answer of lldpcli", f"exit status {done.status}: {said}", WAY_OUT)
+    return parse(host.name, done.out)
 
 
 def parse(device: str, text: str) -> dict[str, Port]:
     """The answer to SCRIPT, every name on one line and printable. UnreadableAnswer names the device for anything else."""
-    source = Source(device, "read LLDP neighbours", "check that lldpd runs on the device and that this user may ask it")
+    source = Source(device, READ, WAY_OUT)
     states, _, neighbours = text.partition("\n\n")
     with answers.reading(source, "port states and lldpcli's json0"):
         ports = {name: Port(state=state, far="", far_port="", age_s=0, ttl_s=0) for name, state in _pairs(states)}

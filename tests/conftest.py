@@ -155,7 +155,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m lab`, `-m platform` and `-m "lab or clock"` import only modules that name a marker: the others take 20 s of each worker."""
+    """`-m lab`, `-m platform` and `-m "lab or clock"` import only modules that name a marker: the others take 20 s a worker."""
     markers = config.getoption("markexpr").split(" or ")
     if not set(markers) <= {"lab", "platform", "clock"} or collection_path.suffix != ".py":
         return None

@@ -195,8 +195,8 @@ def identities(assets: pd.DataFrame, facts: Facts) -> list[Finding]:
 
 
 def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
-    """Devices that did not answer. A server whose BMC and system are both silent is one finding, and so are all compute switches
-    that the site gives no login for.
+    """Devices that did not answer, and switches that do not say what they see by LLDP. A server whose BMC and system are silent is
+    one finding, and so are all compute switches that the site gives no login for.
     """
     known, found = set(explained), []
     without = [answer for answer in facts.roce_switches.values() if answer.error_kind == LoginNotGiven.__name__]
@@ -209,19 +209,21 @@ def silences(facts: Facts, explained: Iterable[str]) -> list[Finding]:
             if answer.error and name not in known:
                 known.add(name)
                 found.append(_no_answer(answer))
+    for name, answer in facts.switches.items():
+        if answer.data.get("lldp_error") and name not in known:
+            found.append(compare.no_answer(name, "lldp", answer.data["lldp_error_kind"], answer.data["lldp_error"]))
     return found
 
 
 def topology(plan: Plan, facts: Facts, dark: Iterable[str] = ()) -> list[Finding]:
     """Differences between the planned in-band cables and what LLDP sees."""
-    answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
     limit = float(site_limit(plan.site, "lldp_max_age_s").value)
-    return compare.topology(plan.cables, answered, max_age_s=limit, dark=set(dark))
+    return compare.topology(plan.cables, facts.neighbours(), max_age_s=limit, dark=set(dark))
 
 
 def observers(plan: Plan, facts: Facts) -> set[str]:
     """Switches whose cables are compared: those that said what they see, and those of a fabric that was discovered."""
-    switches = {name for name, answer in facts.switches.items() if not answer.error}
+    switches = set(facts.neighbours())
     view = infiniband.joined_view(facts)
     if view is None:
         return switches

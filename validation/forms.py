@@ -20,6 +20,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import yaml
 
@@ -358,7 +360,7 @@ class RowsOfAssets:
         return self._known[subject]
 
     @functools.cached_property
-    def _searched(self) -> list[tuple[str, pd.DataFrame, Mapping[str, Sequence[int]]]]:
+    def _searched(self) -> list[tuple[str, pd.DataFrame, Mapping[Any, npt.NDArray[np.intp]]]]:
         """Each frame with the positions of its rows by asset."""
         tables = ((frame, column, getattr(self._plan, frame, None)) for frame, column in ROWS)
         return [

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from network import compare, discover
+from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer
+from network.drivers.ssh import Completed, SshHost
 
 RECORDED = (Path(__file__).parent / "data" / "lldp" / "leaf2.txt").read_text()
 
@@ -38,6 +40,15 @@ def test_of_two_neighbours_on_a_port_the_later_one_counts():
 
 def test_a_device_without_neighbours_has_ports_without_a_far_end():
     assert discover.parse("leaf1", 'swp1 down\n\n{"lldp": [{}]}')["swp1"]["state"] == "down"
+
+
+def test_an_lldpd_that_does_not_answer_is_named_with_what_lldpcli_said(monkeypatch):
+    said = "unable to connect to socket /run/lldpd.socket\n"
+    monkeypatch.setattr(SshHost, "run", lambda *_, **__: Completed(1, "swp1 up\n\n", said, 0.1))
+    with pytest.raises(
+        BadAnswer, match=r"^leaf1: read LLDP neighbours: .*exit status 1: unable .*; check that lldpd runs"
+    ):
+        discover.lldp(SshHost("leaf1", "10.0.0.1", SshCredentials("ops", Path("key"), Path("known_hosts")), 5))
 
 
 @pytest.mark.parametrize("length", [0, 3, 40, 400, len(RECORDED) - 3])

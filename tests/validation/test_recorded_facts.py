@@ -285,6 +285,27 @@ def test_a_part_that_a_node_could_not_read_fails_its_checks_with_the_reason(plan
     assert diagnose(plan, load_assets(plan.site), facts) == []
 
 
+def test_a_switch_whose_lldpd_is_dead_is_one_finding_and_fails_its_own_cables_alone(plan, tmp_path):
+    """The others do not see it any more; what it says of itself is judged as ever."""
+    facts, said = read(tmp_path, {}), "leaf01: read LLDP neighbours: expected an answer of lldpcli, saw exit status 1"
+    switches = {
+        name: dataclasses.replace(answer, data=unseeing(answer.data)) for name, answer in facts.switches.items()
+    }
+    data = {**facts.switches["leaf01"].data, "lldp": {}, "lldp_error": said, "lldp_error_kind": "BadAnswer"}
+    switches["leaf01"] = dataclasses.replace(facts.switches["leaf01"], data=data)
+    facts = dataclasses.replace(facts, switches=switches)
+    found = diagnose(plan, load_assets(plan.site), facts)
+    assert [(f.id, f.subject, f.message) for f in found] == [("DEVICE-SILENT", "leaf01", f"{said}.")]
+    assert failing(plan, facts) == {"S062.measured": ["leaf01"]}
+
+
+def unseeing(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a switch says once its entries of leaf01 have timed out."""
+    lost = {"far": "", "far_port": "", "age_s": 0, "ttl_s": 0}
+    ports = {name: port | lost if port["far"] == "leaf01" else port for name, port in data["lldp"].items()}
+    return {**data, "lldp": ports}
+
+
 def test_a_device_that_could_not_be_pinged_fails_the_node_that_should_have(plan, tmp_path):
     (pdu, *_) = json.loads(HEALTHY.read_text())["nodes"]["gpu003"]["data"]["silent"]
     changes = {"/nodes/gpu003/data/silent/0": {**pdu, "error": "ping: exit status 127"}}

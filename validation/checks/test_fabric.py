@@ -122,10 +122,10 @@ def test_compute_switch_software_has_pinned_version(subject: str, plan: Plan, fa
 @check("S062.measured", inputs=("frame.cables", "assets", "site.versions"), only=("inband_switches",))
 def test_discovered_cables_match_the_plan(subject: str, plan: Plan, facts: Facts) -> Outcome:
     switch = facts.switches[subject]
-    if switch.error:
-        return Outcome(False, None, switch.error)
-    answered = {name: answer.data["lldp"] for name, answer in facts.switches.items() if not answer.error}
-    silent = sorted(name for name, answer in facts.switches.items() if answer.error)
+    if error := switch.error or switch.data.get("lldp_error"):
+        return Outcome(False, None, error, identities=switch.identities)
+    answered = facts.neighbours()
+    silent = sorted(set(facts.switches) - set(answered))
     limit = site_limit(plan.site, "lldp_max_age_s")
     dark = {name for name, answer in facts.nodes.items() if answer.error}  # reported by the checks of the node
     found = compare.topology(plan.cables, answered, silent, max_age_s=float(limit.value), dark=dark)

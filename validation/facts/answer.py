@@ -112,6 +112,14 @@ class Facts:
                     found.setdefault(one.device, []).append(one)
         return {device: tuple(seen) for device, seen in found.items()}
 
+    def neighbours(self) -> dict[str, Mapping[str, Any]]:
+        """{switch: its ports with what they see by LLDP}, of the switches that said it."""
+        return {
+            name: answer.data["lldp"]
+            for name, answer in self.switches.items()
+            if not answer.error and not answer.data.get("lldp_error")
+        }
+
     def unreadable(self) -> list[str]:
         """Devices that answered, and whose answer, or a part of it, could not be read."""
         return sorted(
@@ -119,7 +127,11 @@ class Facts:
                 name
                 for kind in KINDS
                 for name, answer in getattr(self, kind).items()
-                for part in (answer.error_kind, *(answer.data.get(key, {}).get("error_kind") for key in PARTS))
+                for part in (
+                    answer.error_kind,
+                    answer.data.get("lldp_error_kind"),
+                    *(answer.data.get(key, {}).get("error_kind") for key in PARTS),
+                )
                 if part == UNREADABLE
             }
         )

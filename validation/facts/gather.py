@@ -385,10 +385,10 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame, store: str) -
             with Switch(name, address, credentials, mgmt_mac=asset(assets, name, "mgmt_mac")) as switch:
                 facts, data = read_back(switch, whole(plan, name))
             host = SshHost(name, address, credentials, plan.site.timeouts.ssh_s)
-            data["lldp"] = ports = discover.lldp(host)
+            data |= neighbours_of(host)
             data["machine"] = machine(host, {"ethtool": cabled.get(name, [])})
             if enrolled == PINNED:
-                seen.extend(seen_in_lldp(name, ports, known))
+                seen.extend(seen_in_lldp(name, data["lldp"], known))
                 if store:
                     seen.extend(signed_challenge(plan.site.name, store, host, facts.mgmt_mac))
                 seen.extend(seen_by_agent(SwitchAgent(address, snmp, plan.site.timeouts.snmp_s, name=name)))
@@ -397,6 +397,14 @@ def _switches(plan: Plan, book: AddressBook, assets: pd.DataFrame, store: str) -
         return Target(name, "ssh", read, seen)
 
     return [target(name) for name in switches(plan)]
+
+
+def neighbours_of(host: SshHost) -> dict[str, Any]:
+    """{"lldp": ports of a switch with their neighbours}; where they cannot be read, none and why."""
+    try:
+        return {"lldp": discover.lldp(host)}
+    except DeviceError as error:
+        return {"lldp": {}, "lldp_error": str(error), "lldp_error_kind": type(error).__name__}
 
 
 def read_back(switch: Driver, config: str) -> tuple[SwitchFacts, dict[str, Any]]:

@@ -83,6 +83,8 @@ class RoceSwitchData(TypedDict):
 @with_config(EXTRA_KEYS_STAY)
 class SwitchData(RoceSwitchData):
     lldp: dict[Line, Port]
+    lldp_error: NotRequired[Line]
+    lldp_error_kind: NotRequired[Line]
     machine: NotRequired[dict[Line, Any]]
 
 
