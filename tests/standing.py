@@ -210,3 +210,4 @@ def wait_until_whole(stand: Standing) -> None:
         if time.monotonic() > end:
             lines = "\n".join(f"{finding.id} {finding.subject}: {finding.message}" for finding in found)
             pytest.fail(f"the lab is not whole {RESTORED_BUDGET_S} s after its servers booted:\n{lines}", pytrace=False)
+        time.sleep(4)
