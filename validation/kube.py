@@ -15,7 +15,7 @@ from capacity.model import Plan
 from capacity.services.objects_seen import seen_as
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
-from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
+from capacity.services.platform.topology import HOSTNAME, OUT_OF_SERVICE, node_labels
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
 from validation.facts.kueue import COUNT, count
@@ -49,7 +49,7 @@ BEYOND_LIMIT = re.compile(rf"insufficient quota {_OF_GPUS}.{{1,200}}> maximum ca
 NO_MORE_NOW = re.compile(rf"insufficient unused quota {_OF_GPUS}({COUNT.pattern}) more needed")
 """What Kueue 0.15.0 says of a workload that asks for more than its queue may ever hold, and of one for which too much is in use
 (pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota)."""
-NO_PODS = ("node.kubernetes.io/", f"{PREFIX}/out-of-service")
+NO_PODS = ("node.kubernetes.io/", OUT_OF_SERVICE)
 """Taints that the node controller sets on a node that it cannot use, and the one of acceptance and of a node's health check."""
 
 

@@ -97,7 +97,7 @@ def version(connection: Connection, within_s: float = ANSWER_S) -> str:
     if status in (401, 403):
         raise ClusterError(
             f"{connection.server} does not accept the kubeconfig's credentials ({status}): they may have expired. "
-            "Take a new kubeconfig from the cluster's administrator"
+            "Take a new one: bringup kubeconfig SITE, or on another's cluster from its administrator"
         )
     try:
         told = json.loads(said)["gitVersion"]

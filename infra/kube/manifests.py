@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from capacity.services.platform.sharing import CONFIG, SHARING, plugin_of
+from capacity.services.platform.topology import OUT_OF_SERVICE
 from inventory.paths import repo_root
 
 GPU_LABEL = "bringup.local/gpu"
@@ -118,7 +119,8 @@ def adapted(source: Source, documents: Sequence[Object], registry: str | None = 
     """The objects of a file as a site has them. Pure.
 
     images        those that the project publishes, by version; pulled once, as a version does not change
-    place         on nodes of the control plane where these run pods, else on any; the device plugin on GPU nodes of the plan
+    place         on nodes of the control plane where these run pods, else on any; the device plugin on GPU nodes of the plan,
+                  also on those out of service
     priority      above every tier of the site, so that no job takes a controller's place
     configuration the keys of `settings`; a change of it starts the controller anew
     webhooks      those of kinds that the controller is to manage: one that is down refuses pods of everybody
@@ -171,6 +173,8 @@ def _place_controller(pod: Object) -> None:
 
 def _place_plugin(pod: Object) -> None:
     _require(pod, {"key": SHARING, "operator": "DoesNotExist"})
+    # A node out of service is to show that its GPUs are whole again, with a plugin that was started anew.
+    pod["tolerations"].append({"key": OUT_OF_SERVICE, "operator": "Exists"})
     pod["volumes"].append({"name": "driver-root", "hostPath": {"path": "/", "type": "Directory"}})
     for container in pod["containers"]:
         container["volumeMounts"].append({"name": "driver-root", "mountPath": DRIVER_ROOT, "readOnly": True})

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -74,6 +75,16 @@ def test_a_file_that_is_no_kubeconfig_is_named(text: str, tmp_path: Path) -> Non
     path.write_text(text)
     with pytest.raises(ClusterError, match=str(path)):
         connect(path)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_credentials_that_are_refused_have_a_way_out(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses = httpx.MockTransport(lambda _: httpx.Response(status, stream=httpx.ByteStream(b"{}")))
+    monkeypatch.setattr(httpx, "stream", lambda method, url, **_: httpx.Client(transport=refuses).stream(method, url))
+    with pytest.raises(ClusterError, match=rf"\({status}\): they may have expired. .*bringup kubeconfig SITE"):
+        version(connect(kubeconfig(tmp_path)))
 
 
 @pytest.mark.parametrize("listens", [True, False])

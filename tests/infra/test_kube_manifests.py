@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from capacity.services.platform.sharing import CONFIG, SHARING
-from capacity.services.platform.topology import GPU
+from capacity.services.platform.topology import GPU, OUT_OF_SERVICE
 from infra.kube import manifests
 from infra.kube.manifests import DEVICE_PLUGIN, JOBSET, KUEUE, SOURCES, ManifestError, installed, pinned
 from infra.toolchain import controllers
@@ -129,6 +129,15 @@ def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     assert mounts["driver-root"] == {"name": "driver-root", "mountPath": "/driver-root", "readOnly": True}
     assert {one["name"] for one in pod["volumes"]} == mounts.keys()
     assert {"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"} in container["env"]
+
+
+def test_a_device_plugin_starts_anew_on_a_node_out_of_service() -> None:
+    taint = {"key": OUT_OF_SERVICE, "value": "S026.measured", "effect": "NoSchedule"}
+    for found in installed(shared={"time-slices-4": "a: 1\n"})["k8s-device-plugin"]:
+        tolerated = found["spec"]["template"]["spec"]["tolerations"]
+        (ours,) = [one for one in tolerated if one["key"] == taint["key"]]
+        assert ours["operator"] == "Exists"
+        assert ours.get("effect", taint["effect"]) == taint["effect"]
 
 
 def test_nodes_of_each_way_of_sharing_have_a_device_plugin_of_their_own() -> None:

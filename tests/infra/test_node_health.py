@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from capacity.services.cluster import HEALTH_GROUP
+from capacity.services.platform.topology import OUT_OF_SERVICE
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue, kubeconfig, load, private
 from infra.kube.local import ControlPlane
@@ -23,7 +24,6 @@ from tests.control_plane import Cluster, cluster, control_plane, wait_for
 from tests.playbooks.support import PLAYBOOKS
 from tests.playbooks.support import load as program
 from validation.facts.kube import NODES
-from validation.runners.jobset import OUT_OF_SERVICE
 from validation.runners.kubernetes import CORDON, REASON
 
 __all__ = ["cluster", "control_plane"]

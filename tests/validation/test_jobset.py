@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from capacity.services.platform import design
 from capacity.services.platform.sharing import GPU_RESOURCE
+from capacity.services.platform.topology import OUT_OF_SERVICE
 from inventory.site.sections.software import LOADS
 from tests.plans import plan_of
 from validation.evidence.results import Place as Store
 from validation.facts.node_results import Run
 from validation.runners import jobset
 from validation.runners.engine import Beside, Launch, Load, Workload
-from validation.runners.jobset import COUNT, JOB, OUT_OF_SERVICE, RUN, Place
+from validation.runners.jobset import COUNT, JOB, RUN, Place
 
 pytestmark = pytest.mark.clock
 

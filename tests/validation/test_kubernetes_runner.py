@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from capacity.services.platform.topology import OUT_OF_SERVICE
 from network.drivers.errors import BadAnswer, DeviceError, DeviceTimeout
 from network.drivers.ssh import Completed, SshHost
 from tests.plans import plan_of
@@ -33,7 +34,7 @@ from validation.register import load_register, of_platform
 from validation.runners import burn_in, engine, jobset, kubernetes, slurm
 from validation.runners.engine import Launch, Load, Workload
 from validation.runners.engines import engine_of
-from validation.runners.jobset import COUNT, INDEX, JOB, OUT_OF_SERVICE
+from validation.runners.jobset import COUNT, INDEX, JOB
 from validation.runners.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.clock

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from capacity.services.platform.sharing import GPU_RESOURCE
-from capacity.services.platform.topology import HOSTNAME, PREFIX
+from capacity.services.platform.topology import HOSTNAME, OUT_OF_SERVICE, PREFIX
 from inventory.site.sections.software import LOADS
 from validation.facts.gather import HOST_KEY
 from validation.facts.node_results import PROGRAM as SIGNER
@@ -29,8 +29,6 @@ API = "jobset.x-k8s.io/v1alpha2"
 POD = Path(__file__).parent.parent / "workloads" / "pod.py"
 RUN, JOB, LOAD, COUNT = f"{PREFIX}/run", f"{PREFIX}/job", f"{PREFIX}/load", f"{PREFIX}/pods"
 """Labels: the run that began a load, its number, its name on every pod, and how many pods it has."""
-OUT_OF_SERVICE = f"{PREFIX}/out-of-service"
-"""Taint of a node that runs no jobs."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 RESTARTS = 3

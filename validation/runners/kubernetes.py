@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from capacity.model import Plan
+from capacity.services.platform.topology import OUT_OF_SERVICE
 from capacity.services.slurm import design as tiers_of
 from inventory.site.sections.software import LOADS
 from network.drivers import answers
@@ -34,7 +35,6 @@ from validation.runners.jobset import (
     COUNT,
     INDEX,
     JOB,
-    OUT_OF_SERVICE,
     RUN,
     Place,
     jobset,

@@ -19,14 +19,13 @@ from typing_extensions import TypedDict
 from capacity.model import Plan
 from capacity.services.cluster import HEALTH_GROUP
 from capacity.services.platform import design
-from capacity.services.platform.topology import PREFIX
+from capacity.services.platform.topology import OUT_OF_SERVICE, PREFIX
 from network.drivers import answers
 from network.drivers.answers import Flag, Line, Number
 from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.facts.kube import MESSAGE, NODES, path_of
 from validation.progress import note
-from validation.runners.jobset import OUT_OF_SERVICE
 from validation.runners.kubernetes import MERGE, PODS, Kubernetes
 from validation.runners.pods import node_pod
 

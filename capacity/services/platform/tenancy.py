@@ -26,6 +26,8 @@ RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("", ("events", "pods/log", "pods/status", "resourcequotas"), ("get", "list", "watch")),
     ("batch", ("jobs",), ("create", "delete", "get", "list", "patch", "update", "watch")),
     ("batch", ("jobs/status",), ("get",)),
+    ("jobset.x-k8s.io", ("jobsets",), ("create", "delete", "get", "list", "patch", "update", "watch")),
+    ("jobset.x-k8s.io", ("jobsets/status",), ("get",)),
     ("kueue.x-k8s.io", ("localqueues", "workloads"), ("get", "list", "watch")),
 )
 

@@ -12,6 +12,8 @@ from capacity.services.slurm import COMPUTE_ROLES, gpu_type
 
 PREFIX = "bringup.local"
 GPU = f"{PREFIX}/gpu"
+OUT_OF_SERVICE = f"{PREFIX}/out-of-service"
+"""Taint of a node that runs no jobs."""
 ACCOUNT = f"{PREFIX}/account"
 """Label of the namespace of an account: its name."""
 LEVELS = tuple(f"{PREFIX}/{level}" for level in ("hall", "fabric-pod", "block", "rail-group", "nvlink-domain", "rack"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capacity.services.platform import Platform, design, sharing
 from capacity.services.platform.queues import amounts_of, capacity_of, mebibytes, own_amounts, queues
-from capacity.services.platform.tenancy import gpus_allowed, namespaces, quantity
+from capacity.services.platform.tenancy import RULES, gpus_allowed, namespaces, quantity
 from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from capacity.services.slurm import Account
 from capacity.services.slurm import design as nodes_of
@@ -225,8 +225,14 @@ def test_no_member_may_change_quotas_rights_policies_or_queues(platform: Platfor
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    assert {group for group, _ in writable} == {"", "batch"}
+    assert {group for group, _ in writable} == {"", "batch", "jobset.x-k8s.io"}
     assert not {"resourcequotas", "namespaces", "nodes", "serviceaccounts"} & {resource for _, resource in writable}
+
+
+def test_members_run_jobsets_as_they_run_jobs() -> None:
+    verbs = {(group, resource): verbs for group, resources, verbs in RULES for resource in resources}
+    for sub in ("", "/status"):
+        assert verbs["jobset.x-k8s.io", f"jobsets{sub}"] == verbs["batch", f"jobs{sub}"]
 
 
 def test_a_site_gives_names_and_labels_that_kubernetes_takes(platform: Platform) -> None:
