@@ -28,7 +28,7 @@ from infra.env import kubernetes_plugin
 from infra.kube.access import ClusterError, connect, kubeconfig_of, version
 from infra.kube.manifests import ManifestError
 from infra.layers.addresses import management_addresses, node_addresses
-from infra.layers.installed import Installations
+from infra.layers.installed import Installations, servers_of, to_install
 from infra.layers.network import Network
 from infra.layers.nodes import Nodes
 from infra.layers.power import Power
@@ -66,9 +66,11 @@ def program() -> None:
     outlets = power.racks if power else {}
     if "network" in layers:
         Network(plan, assets, reference, outlets)
-    nodes = Nodes(plan, catalog, assets, reference, outlets) if "nodes" in layers else None
-    if "installations" in layers and site.provisioning.installed_by == "pulumi":
-        Installations(plan, assets, reference, var_dir(site.name) / IMAGES, nodes.racks if nodes else {})
+    by_us = "installations" in layers and site.provisioning.installed_by == "pulumi"
+    images = to_install(plan, assets, reference, var_dir(site.name) / IMAGES) if by_us else {}
+    nodes = Nodes(plan, catalog, assets, reference, outlets, servers_of(images)) if "nodes" in layers else None
+    if by_us:
+        Installations(images, nodes.racks if nodes else {})
     if "subnet" in layers:
         Subnet(plan, assets, reference, nodes.racks if nodes else {})
     if kubeconfig:

@@ -22,28 +22,33 @@ class Installed(pulumi.CustomResource):
 
 
 class Installations(pulumi.ComponentResource):
-    """The installation layer. `servers` maps a rack to the resource that takes its BMCs over and switches its servers on."""
+    """The installation layer. `racks` are inputs of Installed by rack; `servers` maps a rack to the resource that takes its BMCs
+    over.
+    """
 
-    def __init__(
-        self,
-        plan: Plan,
-        assets: pd.DataFrame,
-        site_reference: str,
-        images: Path,
-        servers: Mapping[str, pulumi.Resource],
-    ) -> None:
+    def __init__(self, racks: Mapping[str, Mapping[str, Any]], servers: Mapping[str, pulumi.Resource]) -> None:
         super().__init__("bringup:layers:Installations", "installations")
-        try:
-            made, nothing = rack_images(plan, assets, site_reference, images)
-        except (boot.BootError, boot.ImageError, OSError) as error:
-            pulumi.log.warn(f"nothing is installed: {error}")
-            made, nothing = {}, {}
-        for server, why in nothing.items():
-            pulumi.log.warn(f"{server} is not installed: {why}")
-        for rack, inputs in made.items():
+        for rack, inputs in racks.items():
             after = [servers[rack]] if rack in servers else []
             Installed(rack, inputs, pulumi.ResourceOptions(parent=self, depends_on=after))
         self.register_outputs({})
+
+
+def to_install(plan: Plan, assets: pd.DataFrame, site_reference: str, images: Path) -> dict[str, dict[str, Any]]:
+    """As `rack_images`; what is not installed is said in the output of the run."""
+    try:
+        made, nothing = rack_images(plan, assets, site_reference, images)
+    except (boot.BootError, boot.ImageError, OSError) as error:
+        pulumi.log.warn(f"nothing is installed: {error}")
+        return {}
+    for server, why in nothing.items():
+        pulumi.log.warn(f"{server} is not installed: {why}")
+    return made
+
+
+def servers_of(racks: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Names of the servers in inputs of Installed by rack."""
+    return {name for inputs in racks.values() for name in inputs["servers"]}
 
 
 def rack_images(

@@ -1,6 +1,6 @@
 """Nodes layer: one `bringup:nodes:Servers` per rack, from the plan's servers and their device types."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,9 @@ class Servers(pulumi.CustomResource):
 
 
 class Nodes(pulumi.ComponentResource):
-    """The nodes layer. `outlets` maps a rack to the resource that powers it; `racks` maps it to its servers."""
+    """The nodes layer. `outlets` maps a rack to the resource that powers it; `racks` maps it to its servers. `installed`: servers
+    that the installation layer brings to ready, and switches on.
+    """
 
     def __init__(
         self,
@@ -30,19 +32,24 @@ class Nodes(pulumi.ComponentResource):
         assets: pd.DataFrame,
         site_reference: str,
         outlets: Mapping[str, pulumi.Resource],
+        installed: Collection[str] = (),
     ) -> None:
         super().__init__("bringup:layers:Nodes", "nodes")
         self.racks = {}
-        for rack, inputs in rack_servers(plan, catalog, assets, site_reference).items():
+        for rack, inputs in rack_servers(plan, catalog, assets, site_reference, installed).items():
             powered_by = [outlets[rack]] if rack in outlets else []
             self.racks[rack] = Servers(rack, inputs, pulumi.ResourceOptions(parent=self, depends_on=powered_by))
         self.register_outputs({})
 
 
-def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_reference: str) -> dict[str, dict[str, Any]]:
+def rack_servers(
+    plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_reference: str, installed: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
     """Inputs of Servers by rack: every server on, no boot override left, the site's clock and account.
 
-    The BIOS profile is that of the device type; time and log servers are those of the site.
+    Those in `installed` keep their power as it is: an empty server that has power starts from the network at once, before its
+    rack's turn and before its firmware and BIOS are as planned. The BIOS profile is that of the device type; time and log servers
+    are those of the site.
     """
     address, serial, uuid, rack = management_addresses(plan), serials(assets), uuids(assets), rack_of(plan)
     ntp = [str(server) for server in plan.site.addressing.ntp]
@@ -64,6 +71,6 @@ def rack_servers(plan: Plan, catalog: Catalog, assets: pd.DataFrame, site_refere
             "boot": "Disabled",
             "bios": dict(catalog.device(model).bringup.bios),
             **({} if secure is None else {"secure_boot": secure}),
-            "power": "On",
+            **({} if server in installed else {"power": "On"}),
         }
     return dict(sorted(racks.items()))

@@ -14,7 +14,7 @@ from capacity.model import Plan
 from capacity.services.boot import BootError, ImageError
 from capacity.sizes import load_site
 from infra.boot.built import IMAGES
-from infra.layers.installed import rack_images
+from infra.layers.installed import rack_images, servers_of
 from infra.layers.network import switch_configs
 from infra.layers.nodes import rack_servers
 from infra.layers.power import rack_outlets
@@ -33,11 +33,12 @@ from inventory.site import SiteError
 def inputs_by_key(plan: Plan, reference: str) -> dict[str, Mapping[str, Data]]:
     """{token: {key: inputs}} of every resource of a plan; `reference` is the site's name or path."""
     assets = load_assets(plan.site)
+    images = _images(plan, assets, reference) if plan.site.provisioning.installed_by == "pulumi" else {}
     return {
         RackOutlets.token: rack_outlets(plan, assets, reference),
         SwitchConfig.token: switch_configs(plan, assets, reference),
-        Servers.token: rack_servers(plan, plan.catalog, assets, reference),
-        Installed.token: _images(plan, assets, reference) if plan.site.provisioning.installed_by == "pulumi" else {},
+        Servers.token: rack_servers(plan, plan.catalog, assets, reference, servers_of(images)),
+        Installed.token: images,
         SubnetManager.token: subnet_managers(plan, assets, reference),
     }
 

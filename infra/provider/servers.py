@@ -11,7 +11,7 @@ Inputs:
         boot           boot source override, "Disabled" for none
         bios           attributes of the BIOS profile that must have these values
         secure_boot    whether the next boot verifies what it starts; without the key it stays as it is
-        power          "On"
+        power          "On"; without the key it stays as it is, for servers that `bringup:nodes:Installed` switches on
 Outputs: `results` {server: "done" or what went wrong}; `powered_on` [servers that we switched on];
     `firmware` {server: {component: version}} as observed.
 
@@ -157,7 +157,7 @@ class Servers(OfRack):
                 ("factory_login", ("refused", ""), "refused"),
                 ("boot", ("Disabled",), "Disabled"),
             )
-            if server[key] not in allowed
+            if server.get(key, wanted) not in allowed
         ]
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
@@ -215,7 +215,7 @@ class Servers(OfRack):
             "boot": "Disabled" if now["boot_enabled"] == "Disabled" else now["boot_target"],
             "bios": {key: in_force.get(key) for key in server["bios"]},
             **({"secure_boot": secure_boot(bmc)} if "secure_boot" in server else {}),
-            "power": now["power"],
+            **({"power": now["power"]} if "power" in server else {}),
         }
 
     def _set(self, reference: str, ledger: PowerLedger, name: str, wanted: Data) -> tuple[list[str], dict[str, str]]:
@@ -235,7 +235,7 @@ class Servers(OfRack):
             bmc.set_bios(wanted["bios"])
         if "secure_boot" in wanted:
             bmc.set_secure_boot(wanted["secure_boot"])
-        if now["power"] != "On":
+        if "power" in wanted and now["power"] != "On":
             ledger.add(name, wanted["serial"])
             self._connect(name, wanted, own, power_budget_s(site), recorded(site, name, wanted)).power("On")
         if wanted["syslog"]:  # last: a BMC that cannot do this has all else set

@@ -6,7 +6,8 @@ import pytest
 
 from capacity.build import build
 from capacity.services.boot.waves import order, racks_at_once
-from infra.layers.installed import rack_images
+from infra.layers.installed import rack_images, servers_of
+from infra.layers.nodes import rack_servers
 from inventory.delivered.assets import load_assets
 from inventory.site.whatif import changed
 from tests.capacity.services.boot.cases import IMAGE, image
@@ -33,6 +34,17 @@ def test_each_delivered_server_is_to_run_the_image_of_its_role_on_its_drives(ima
     assert (servers["gpu001"]["image"], servers["gpu001"]["sha256"]) == ("0123456789ab", "0" * 64)
     assert (servers["gpu001"]["mac"], servers["gpu001"]["node"]) == ("52:54:00:78:00:01", "10.78.1.11")
     assert {rack["place"][0] for rack in racks.values()} == {1}
+
+
+def test_servers_that_get_an_image_are_switched_on_by_their_installation_alone(images: Path) -> None:
+    """With power and empty drives they would write themselves before their turn."""
+    plan = plan_of("lab-metal")
+    assets = load_assets(plan.site)
+    installed = servers_of(rack_images(plan, assets, "lab-metal", images)[0])
+    racks = rack_servers(plan, plan.catalog, assets, "lab-metal", installed)
+    powered = {name: server.get("power") for rack in racks.values() for name, server in rack["servers"].items()}
+    assert {name for name, power in powered.items() if power is None} == installed == {"gpu001", "gpu002"}
+    assert {power for name, power in powered.items() if name not in installed} == {"On"}
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,8 @@ def outlook(target: Target, offer: Offer | None, life: Life, now: Now) -> str:
     again = requested(target, offer, now)
     if now.running == target.note and not again:
         return ""
+    if not again and now.running is None and life.step == "ready" and life.image == target.version:
+        return f"{target.server}: ready, and does not answer; would be started from its drives if it is off"
     where = f"stands at {life.step}" + (f", stopped as {life.stopped}" if life.stopped else "")
     if stop := barred(target, offer, now):
         return f"{target.server}: {where}; would not be written ({stop[0]}): {stop[1]}; {way_out(stop[0])}"

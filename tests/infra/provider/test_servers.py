@@ -70,6 +70,17 @@ def test_create_takes_a_delivered_server_over(rack):
     assert applied.state["firmware"]["gpu001"] == {"BIOS": "1.0.0"}
 
 
+def test_a_server_without_a_planned_power_state_is_taken_over_and_left_off(rack):
+    del rack.inputs["servers"]["gpu001"]["power"]
+    assert rack.kind.check(rack.inputs) == []
+    applied = rack.kind.apply(rack.inputs, None)
+    assert applied.failures == []
+    assert (rack.servers["gpu001"].power_state, rack.servers["gpu002"].power_state) == ("Off", "On")
+    assert rack.servers["gpu001"].passwords["admin"] == SECRETS["bmc_password"]
+    assert applied.state["powered_on"] == ["gpu002"]
+    assert "power" not in rack.kind.read(applied.state).state["servers"]["gpu001"]
+
+
 def test_what_was_switched_on_is_recorded_as_a_power_action_and_what_ran_is_not(rack, tmp_path):
     rack.servers["gpu002"].power_state = "On"
     rack.kind.apply(rack.inputs, None)

@@ -62,6 +62,12 @@ def test_what_is_served_for_other_drives_or_another_image_is_named() -> None:
 LIFE = Life("gpu001")
 
 
+def test_a_preview_says_that_a_ready_server_that_is_off_is_not_written() -> None:
+    ready = Life("gpu001", "ready", image=TARGET.version)
+    said = outlook(TARGET, replace(parse_offer(RENDERED), consents={}), ready, OFF)
+    assert said == "gpu001: ready, and does not answer; would be started from its drives if it is off"
+
+
 def test_a_preview_says_what_would_be_written_and_what_re_imaged() -> None:
     offer = parse_offer(RENDERED)
     empty = outlook(TARGET, replace(offer, consents={}), LIFE, OFF)
