@@ -46,9 +46,10 @@ drive_serial() {
     [ -r "$1/device/vpd_pg80" ] && tail -c +5 "$1/device/vpd_pg80" | tr -d ' \0\n'
 }
 
-drives() {
+drives() {      # NAME SERIAL of each. Hidden devices are paths of an NVMe drive (nvme0c0n1); they have its serial number and no node
     for block in /sys/block/*; do
         case ${block##*/} in loop* | ram* | md* | sr* | fd* | dm-*) continue ;; esac
+        [ "$(cat "$block/hidden" 2>/dev/null)" = 1 ] && continue
         echo "${block##*/} $(drive_serial "$block")"
     done
 }
@@ -264,6 +265,7 @@ SIZE_MIB=$(((ROOT_SIZE + ESP_SIZE) / 1048576 + 32))
 for serial in $SERIALS; do
     drive=$(drives | while read -r name has; do [ "$has" = "$serial" ] && echo "$name"; done)
     [ -n "$drive" ] || stop wrong-disk "no drive with serial number $serial; there are: $(drives | tr '\n' ';')"
+    [ "$(echo "$drive" | wc -l)" = 1 ] || stop ambiguous-disk "serial number $serial is that of $(echo "$drive" | tr '\n' ' ')"
     [ $(($(cat "/sys/block/$drive/size") / 2048)) -ge $SIZE_MIB ] || stop disk-too-small "$serial has $(($(cat "/sys/block/$drive/size") / 2048)) MiB, needed $SIZE_MIB"
     FOUND="$FOUND $serial=$drive"
 done

@@ -14,6 +14,7 @@ fi
 for block in /sys/block/*; do
     drive=${block##*/}
     case $drive in loop* | ram* | md* | sr* | fd* | dm-*) continue ;; esac
+    [ "$(cat "$block/hidden" 2>/dev/null)" = 1 ] && continue # a path of an NVMe drive, with its serial number and no node
     serial=
     for file in "$block/serial" "$block/device/serial"; do
         [ -z "$serial" ] && [ -r "$file" ] && serial=$(tr -d ' \0\n' <"$file")

@@ -37,6 +37,8 @@ SAFE_STOPS: Mapping[str, str] = {
     "no-medium": "the CD that it was started from cannot be read: insert it again, compare its SHA-256",
     "no-seed": "the boot server does not serve its seed: bringup boot render",
     "wrong-disk": "a planned boot drive is not there: correct DEVICE:boot0 … in assets.csv, or put the right drive in",
+    "ambiguous-disk": "several devices have the serial number of one boot drive, as two namespaces or two paths of a drive do: "
+    "leave one, or plan another drive",
     "disk-too-small": "the drive is smaller than the image: put the planned drive in",
     "no-tpm": "its disks are to be encrypted and it has no TPM 2.0: switch it on in the BIOS, then the same command",
     "not-sealed": "its TPM did not take the key or did not give it back, or the site's recovery key is none: read the console, "

@@ -139,12 +139,14 @@ HEAD, TAIL = 2 << 20, 1 << 20
 
 
 def test_a_node_tells_what_its_planned_drives_hold_as_the_initramfs_does(tmp_path: Path) -> None:
-    for name, serial in (("nvme0n1", "S1"), ("nvme1n1", "OTHER"), ("md0", "S1")):
+    drives = (("nvme0n1", "S1", 0), ("nvme0c0n1", "S1", 1), ("nvme1n1", "OTHER", 0), ("md0", "S1", 0))
+    for name, serial, hidden in drives:
         content = bytes([len(serial)]) * (HEAD + TAIL) + b"end".rjust(TAIL)
         (tmp_path / "dev").mkdir(exist_ok=True)
         (tmp_path / "dev" / name).write_bytes(content)
         (tmp_path / "block" / name / "device").mkdir(parents=True)
         (tmp_path / "block" / name / "size").write_text(f"{len(content) // 512}\n")
+        (tmp_path / "block" / name / "hidden").write_text(f"{hidden}\n")
         (tmp_path / "block" / name / "device" / "serial").write_text(f"{serial}  \n")
     (tmp_path / "image").write_text("gpu older 11\n")
     script = collect.ON_NODE.replace("/sys/block", str(tmp_path / "block")).replace("/dev/$", f"{tmp_path}/dev/$")

@@ -136,6 +136,40 @@ def test_partitions_are_those_of_each_drive(machine: Path) -> None:
     assert told(machine, f'{lead}\nFOUND=" S1=nvme0n1 S2=sda"; parts 4')[1].split() == ["D/nvme0n1p4", "D/sda4"]
 
 
+FINDING = SCRIPT[SCRIPT.index("\nFOUND=") : SCRIPT.index("\nDONE= FREE=")]
+
+
+def found(machine: Path, *serials: str) -> tuple[int, str]:
+    """Exit status and output of the search for drives of these serial numbers, which needs 32 MiB of each."""
+    lead = SCRIPT[SCRIPT.index("\ndrive_serial() {") : SCRIPT.index("\npart() {")]
+    given = f"LUKS= ROOT_SIZE=0 ESP_SIZE=0 SERIALS='{' '.join(serials)}'; stop() {{ echo stop $*; exit 3; }}"
+    search = f"{lead}\n{given}\n{FINDING}".replace("/sys/", f"{machine}/sys/")
+    return told(machine, f"{search}\necho $FOUND")
+
+
+def add_drive(machine: Path, name: str, serial: str, hidden: str = "0") -> None:
+    """A drive of 64 MiB as /sys/block has it."""
+    block = machine / "sys/block" / name
+    (block / "device").mkdir(parents=True)
+    for file, text in (("size", str(64 << 11)), ("hidden", hidden), ("device/serial", f"{serial}   ")):
+        (block / file).write_text(f"{text}\n")
+
+
+def test_the_hidden_paths_of_an_nvme_drive_are_no_drives(machine: Path) -> None:
+    for number, serial in ((0, "S1"), (1, "S2")):
+        add_drive(machine, f"nvme{number}c{number}n1", serial, hidden="1")
+        add_drive(machine, f"nvme{number}n1", serial)
+    assert found(machine, "S2", "S1") == (0, "S2=nvme1n1 S1=nvme0n1")
+
+
+def test_two_drives_with_one_serial_number_are_a_stop(machine: Path) -> None:
+    add_drive(machine, "nvme0n1", "S1")
+    add_drive(machine, "nvme0n2", "S1")
+    assert found(machine, "S1") == (3, "stop ambiguous-disk serial number S1 is that of nvme0n1 nvme0n2")
+    status, said = found(machine, "S9")
+    assert (status, said[:57]) == (3, "stop wrong-disk no drive with serial number S9; there are"[:57])
+
+
 def test_a_member_that_reads_otherwise_is_named(machine: Path) -> None:
     read = "stop() { echo stop $*; exit 3; };"
     good = f"{read} reader() {{ echo aa; }}; verify root reader aa 5 x1 x2"
