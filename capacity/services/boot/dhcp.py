@@ -19,6 +19,14 @@ BIOS_LOADER, EFI_LOADER, SCRIPT = "undionly.kpxe", "ipxe.efi", "boot.ipxe"
 """iPXE's loaders by their names in the distributions' package ipxe, and the script that every iPXE starts with."""
 EFI_ARCHITECTURES = (7, 9)
 HTTP_ARCHITECTURE = 16
+LEASES = 1000
+"""dnsmasq's own limit of leases, of both families together (dnsmasq(8), --dhcp-lease-max). Here it is room beside the reserved
+addresses: a lease of an earlier configuration stays until it ends.
+"""
+TRANSFERS = 50
+"""dnsmasq's own limit of TFTP transfers at a time (dnsmasq(8), --tftp-max). Where more file handles would be needed than the process
+may have, dnsmasq scales it down and says so in its log.
+"""
 LEAST_IPV6 = 64
 """Bits of the prefix of a range of DHCPv6 (dnsmasq(8))."""
 
@@ -41,8 +49,10 @@ def dnsmasq(plan: Plan, found: Intents) -> str:
         "dhcp-ignore=tag:!known",
         "log-dhcp",
         "no-ping",
+        f"dhcp-lease-max={LEASES + len(found.hosts)}",
         "enable-tftp",
         f"tftp-root={TFTP_ROOT}",
+        f"tftp-max={max(TRANSFERS, len(found.hosts))}",
         f"dhcp-range={_range(addressing.provisioning)}",
         "dhcp-option=option:router",
         *([f"dhcp-option=option:dns-server,{','.join(map(str, addressing.dns))}"] if addressing.dns else []),
@@ -91,12 +101,14 @@ def management_dnsmasq(plan: Plan, found: Intents, address: ipaddress.IPv4Addres
     bmcs = set(plan.addresses.loc[plan.addresses["network"] == "bmc", "address"])
     rows = zip(found.managed["device"], found.managed["mac"], found.managed["address"], strict=True)
     tagged = {option.removeprefix("dhcp-option=tag:").partition(",")[0] for option in options}
+    reserved, hosts = 0, []
     for device, mac, leased in rows:
         tag = f"set:{device}," if device in tagged else ""
         second = ipv6.beside_management(site, leased).partition("/")[0] if leased in bmcs else ""
         both = f"{leased.partition('/')[0]}{f',[{second}]' if second else ''}"
-        lines.append(f"dhcp-host={mac},{tag}{both},{device},{LEASE_S}")
-    return "\n".join([*lines, *options]) + "\n"
+        reserved += 2 if second else 1
+        hosts.append(f"dhcp-host={mac},{tag}{both},{device},{LEASE_S}")
+    return "\n".join([*lines, f"dhcp-lease-max={LEASES + reserved}", *hosts, *options]) + "\n"
 
 
 def kea(plan: Plan, found: Intents) -> str:

@@ -9,12 +9,14 @@ import subprocess
 from typing import Any
 
 import jsonschema
+import pandas as pd
 import pytest
 import yaml
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from capacity.build import build
 from capacity.services.boot import BootError, ImageError, files, intents, medium, parse_image
+from capacity.services.boot.dhcp import dnsmasq
 from capacity.services.boot.files import of_writing
 from capacity.services.boot.scripts import MEDIUM
 from capacity.services.boot.seeds import console_keys
@@ -110,6 +112,28 @@ def test_bmcs_get_their_ipv6_address_as_the_table_of_reservations_has_it_and_pdu
     assert given == {device: f"[{address.partition('/')[0]}]" for device, address in second.items()}
     assert "gpu001" in given
     assert "pdu-r01-a" in {line[-2] for line in hosts} - set(given)
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("", None), ("-management", None), ("-management", "fd00:77::/64")])
+def test_dnsmasq_may_give_all_reserved_addresses_and_keep_as_many_leases_of_earlier_files_as_it_would(name, prefix):
+    text = dual_stack(prefix)[1] if prefix else rendered()[f"dnsmasq{name}.conf"]
+    reserved = [
+        field
+        for line in text.splitlines()
+        if line.startswith("dhcp-host=")
+        for field in line.split(",")
+        if re.fullmatch(r"[0-9.]+\.[0-9]+|\[.*\]", field)
+    ]
+    assert f"dhcp-lease-max={1000 + len(reserved)}" in text.splitlines()
+
+
+def test_all_servers_may_fetch_their_loader_at_once():
+    many = pd.DataFrame(
+        {"device": [f"gpu{n:03}" for n in range(300)], "mac": "02:5e:00:00:00:01", "address": "10.77.1.9/24"}
+    )
+    found = intents(PLAN, ASSETS)
+    assert "tftp-max=300" in dnsmasq(PLAN, dataclasses.replace(found, hosts=many)).splitlines()
+    assert "tftp-max=50" in dnsmasq(PLAN, found).splitlines()
 
 
 def test_advertisements_send_bmcs_to_dhcp_and_to_no_router():
