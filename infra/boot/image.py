@@ -517,8 +517,10 @@ def esp(of: System, tree: Path, image: Path) -> None:
     early = image.with_suffix(".cfg")
     early.write_text(GRUB_EFI.format(files=of.boot_uuid, folder=of.grub_folder))
     placed = {
-        "EFI/BOOT/BOOTX64.EFI": tree / "usr/lib/shim/shimx64.efi.signed",
-        "EFI/BOOT/grubx64.efi": tree / "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
+        "EFI/BOOT/BOOTX64.EFI": inside(
+            tree, "/usr/lib/shim/shimx64.efi.signed"
+        ),  # a link by /etc/alternatives on Ubuntu
+        "EFI/BOOT/grubx64.efi": inside(tree, "/usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"),
         f"EFI/{vendor}/grub.cfg": early,
         "EFI/BOOT/grub.cfg": early,
     }

@@ -24,8 +24,8 @@ LEASES = 1000
 addresses: a lease of an earlier configuration stays until it ends.
 """
 TRANSFERS = 50
-"""dnsmasq's own limit of TFTP transfers at a time (dnsmasq(8), --tftp-max). Where more file handles would be needed than the process
-may have, dnsmasq scales it down and says so in its log.
+"""dnsmasq's own limit of TFTP transfers at a time (dnsmasq(8), --tftp-max). Where the process may not have as many file handles,
+dnsmasq scales it down and says so in its log.
 """
 LEAST_IPV6 = 64
 """Bits of the prefix of a range of DHCPv6 (dnsmasq(8))."""

@@ -3,6 +3,7 @@
 Both lay the boot drives out as disks.py says. Drives are named by serial number, never by their order.
 """
 
+import glob
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +37,7 @@ def autoinstall(plan: Plan, host: Mapping[str, str], found: Layout, public_key: 
         "timezone": "Etc/UTC",
         "network": network(plan, host),
         "ssh": {"install-server": True, "allow-pw": False},
-        "storage": {"config": curtin(found)},
+        "storage": {"swap": {"size": 0}, "config": curtin(found)},  # else a swap file: no kubelet starts with one
         "user-data": user_data(plan, host["device"], public_key),
         "shutdown": "reboot",
     }
@@ -47,7 +48,11 @@ def autoinstall(plan: Plan, host: Mapping[str, str], found: Layout, public_key: 
 
 
 def curtin(found: Layout) -> list[dict[str, Any]]:
-    """curtin's storage actions: both boot drives alike, an ESP on each, the root file system on a mirror."""
+    """curtin's storage actions: both boot drives alike, an ESP on each, the root file system on a mirror.
+
+    Ubuntu's installer compares `serial` by fnmatch with udev's ID_SERIAL: MODEL_SERIAL of a SATA drive, with the namespace
+    behind it of an NVMe drive. That of a SAS drive is its WWN, and no serial number matches it.
+    """
     actions: list[dict[str, Any]] = []
     uefi = found.firmware == "uefi"
     members = []
@@ -57,7 +62,7 @@ def curtin(found: Layout) -> list[dict[str, Any]]:
             {
                 "id": disk,
                 "type": "disk",
-                "match": {"serial": serial},
+                "match": {"serial": f"*{glob.escape(serial)}*"},
                 "ptable": "gpt",
                 "wipe": "superblock-recursive",
                 "preserve": False,

@@ -225,6 +225,22 @@ def test_the_same_files_give_the_same_esp_and_it_has_what_firmware_looks_for(tmp
     assert "::/EFI/debian/grub.cfg" in listed
 
 
+@pytest.mark.needs("mkfs.vfat", "mcopy")
+def test_the_shim_of_ubuntu_is_the_one_that_its_alternatives_name_within_the_image(tmp_path):
+    tree = tree_of(tmp_path / "tree", [*FILES, "usr/lib/shim/shimx64.efi.signed.latest"])
+    shim, alternative = tree / "usr/lib/shim/shimx64.efi.signed", tree / "etc/alternatives/shimx64.efi.signed"
+    shim.unlink()
+    shim.symlink_to("/etc/alternatives/shimx64.efi.signed")
+    alternative.parent.mkdir()
+    alternative.symlink_to("/usr/lib/shim/shimx64.efi.signed.latest")
+    image.esp(GPU, tree, tmp_path / "esp.img")
+    image.run(["mcopy", "-i", tmp_path / "esp.img", "::EFI/BOOT/BOOTX64.EFI", tmp_path / "found"])
+    assert (tmp_path / "found").read_bytes() == (tree / "usr/lib/shim/shimx64.efi.signed.latest").read_bytes()
+    alternative.unlink()
+    with pytest.raises(image.ImageBuildError, match=r"alternatives/shimx64\.efi\.signed not installed"):
+        image.esp(GPU, tree, tmp_path / "esp.img")
+
+
 def whole(folder: Path, of: image.System) -> Path:
     """An image of these parts in a folder, as `build` leaves it."""
     parts(folder)

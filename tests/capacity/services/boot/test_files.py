@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import fnmatch
 import ipaddress
 import json
 import re
@@ -18,6 +19,7 @@ from capacity.build import build
 from capacity.services.boot import BootError, ImageError, files, intents, medium, parse_image
 from capacity.services.boot.dhcp import dnsmasq
 from capacity.services.boot.files import of_writing
+from capacity.services.boot.installers import curtin
 from capacity.services.boot.scripts import MEDIUM
 from capacity.services.boot.seeds import console_keys
 from inventory.paths import repo_root
@@ -280,6 +282,23 @@ def test_ubuntu_mirrors_the_root_and_makes_both_esps_bootable():
     known = {action["id"] for action in storage}
     for action in storage:
         assert {action.get("device"), action.get("volume"), *action.get("devices", ())} - {None} <= known
+
+
+def test_ubuntu_finds_its_drives_as_udev_names_them_and_makes_no_swap_file():
+    text = rendered("autoinstall", "ubuntu")["http/autoinstall/02-5e-00-00-00-00/user-data"]
+    storage = yaml.safe_load(text)["autoinstall"]["storage"]
+    assert storage["swap"] == {"size": 0}
+    first, second = (action["match"]["serial"] for action in storage["config"] if action["type"] == "disk")
+    for seen in ("SATA_SSD_7_DISK-gpu001-0", "NVME_DRIVE_3_84TB_DISK-gpu001-0_1", "DISK-gpu001-0"):
+        assert fnmatch.fnmatchcase(seen, first)
+        assert not fnmatch.fnmatchcase(seen, second)
+
+
+def test_a_serial_number_with_a_wildcard_matches_itself_only():
+    layout = dataclasses.replace(intents(PLAN, ASSETS).layouts["gpu001"], serials=("S[1]*",))
+    (pattern,) = (action["match"]["serial"] for action in curtin(layout) if action["type"] == "disk")
+    assert fnmatch.fnmatchcase("MODEL_S[1]*_1", pattern)
+    assert not fnmatch.fnmatchcase("MODEL_S1x_1", pattern)
 
 
 def test_debians_answers_are_one_question_a_line_and_find_drives_by_serial_number():
