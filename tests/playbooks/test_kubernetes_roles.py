@@ -5,8 +5,12 @@ The roles are copied with their modules replaced by one that keeps its arguments
 
 import base64
 import json
+import os
+import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -333,3 +337,84 @@ def kubeconfig(written: Written, host: str, name: str) -> str:
     """The server that a kubeconfig names."""
     made = yaml.safe_load(written[host][f"/etc/kubernetes/{name}.kubeconfig"]["content"])
     return str(made["clusters"][0]["cluster"]["server"])
+
+
+SYSTEMCTL = """#!/bin/sh
+case $* in
+  "show --value --property=MainPID etcd.service") echo {pid} ;;
+  show*) echo 0 ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def release(folder: Path, version: str) -> Path:
+    """A folder of programs: a kubelet that says its version, and an etcd that sleeps."""
+    folder.mkdir(exist_ok=True)
+    (folder / "kubelet").write_text(f"#!/bin/sh\necho Kubernetes v{version}\n")
+    (folder / "etcd").write_bytes(Path("/bin/sleep").read_bytes() + version.encode())
+    for one in folder.iterdir():
+        one.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def upgrade(tmp_path: Path) -> Iterator[Callable[..., list[str]]]:
+    """A run of the role's tasks before it signs anything, on a server whose etcd runs: the handlers that it calls."""
+    target = tmp_path / "roles" / "kubernetes"
+    shutil.copytree(PLAYBOOKS / "roles" / "kubernetes" / "defaults", target / "defaults")
+    tasks = yaml.safe_load((PLAYBOOKS / "roles" / "kubernetes" / "tasks" / "main.yml").read_text())
+    signs = next(number for number, one in enumerate(tasks) if "bringup_pki" in one)
+    handler = {"name": "Restart", "ansible.builtin.debug": {"msg": "anew"}, "listen": "Kubernetes files changed"}
+    for part, found in (("tasks", tasks[:signs]), ("handlers", [handler])):
+        (target / part).mkdir()
+        (target / part / "main.yml").write_text(yaml.safe_dump(found))
+    book = [{"hosts": "localhost", "gather_facts": False, "roles": ["kubernetes"]}]
+    (tmp_path / "book.yml").write_text(yaml.safe_dump(book))
+    programs = release(tmp_path / "programs", "1.36.3")
+    server = subprocess.Popen([programs / "etcd", "300"])
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(pid=server.pid))
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+
+    def run(version: str, *arguments: str) -> list[str]:
+        given = {
+            "kubernetes_programs": str(programs),
+            "kubernetes_source": str(release(tmp_path / version, version)),
+            "bringup_kubernetes": {"version": version},
+        }
+        done = ansible(
+            "ansible-playbook",
+            str(tmp_path / "book.yml"),
+            *("-i", "localhost,", "-c", "local", "-e", json.dumps(given), *arguments),
+            var=tmp_path / "var",
+            options={
+                "ANSIBLE_ROLES_PATH": str(tmp_path / "roles"),
+                "ANSIBLE_INVENTORY_ENABLED": "host_list",
+                "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            },
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+        return re.findall(r"RUNNING HANDLER \[(?:kubernetes : )?([^\]]+)\]", done.stdout)
+
+    yield run
+    server.kill()
+    server.wait()
+
+
+def test_programs_of_the_version_that_is_there_restart_nothing(upgrade: Callable[..., list[str]]) -> None:
+    assert upgrade("1.36.3") == []
+
+
+def test_a_new_version_restarts_what_runs_and_says_so_beforehand(upgrade: Callable[..., list[str]]) -> None:
+    assert upgrade("1.36.4", "--check") == ["Restart"]
+    assert upgrade("1.36.4") == ["Restart"]
+
+
+def test_a_run_that_was_cut_short_after_the_copy_is_made_up_for(
+    upgrade: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    release(tmp_path / "new", "1.36.4")
+    for one in (tmp_path / "new").iterdir():
+        one.replace(tmp_path / "programs" / one.name)
+    assert upgrade("1.36.4", "--check") == ["Restart"]
