@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CERTIFICATE_BYTES = 64 << 10
 """Most of a certificate's file that is read, with its intermediates."""
+ANSWERS = "answers under credentials.bmc.ca already"
 
 
 def add(verbs: Any) -> None:
@@ -67,7 +68,7 @@ def add(verbs: Any) -> None:
 
 
 def run_requests(arguments: argparse.Namespace) -> int:
-    from infra.install.certificates import extensions, request, subject_of
+    from infra.install.certificates import extensions, presented_pin, request, subject_of
     from network.drivers import tls
 
     try:
@@ -77,30 +78,39 @@ def run_requests(arguments: argparse.Namespace) -> int:
 
     def one(contact: "Contact") -> str:
         if not arguments.server and tls.verified(contact.address, contact.ca, contact.port):
-            return "answers under credentials.bmc.ca already"
+            return ANSWERS
+        ext, pin, csr = _files(arguments, contact, ".ext", ".pin", ".csr")
+        made_under = read_file(pin, CERTIFICATE_BYTES) if csr.exists() and pin.exists() else None
+        if not arguments.server and made_under == presented_pin(contact).encode():
+            return f"kept {csr}, which waits for the CA; --server {contact.name} has the BMC make a new key and request"
         asked = request(contact, subject)
-        for ending, text in ((".ext", extensions(contact.address)), (".pin", asked.pin), (".csr", asked.csr)):
-            write_file(arguments.dir / f"{contact.name}{ending}", text)
-        return f"wrote {arguments.dir / contact.name}.csr"
+        csr.unlink(missing_ok=True)  # from now on the BMC has another key; the new one is written last
+        for path, text in ((ext, extensions(contact.address)), (pin, asked.pin), (csr, asked.csr)):
+            write_file(path, text)
+        return f"wrote {csr}"
 
     return _each(arguments, one)
 
 
 def run_certificates(arguments: argparse.Namespace) -> int:
-    from infra.install.certificates import faults, install
+    from infra.install.certificates import faults, install, presented_pin
+    from network.drivers import tls
     from network.drivers.errors import WriteRefused
 
     def one(contact: "Contact") -> str:
-        pem, csr, pin = (arguments.dir / f"{contact.name}{ending}" for ending in (".pem", ".csr", ".pin"))
+        pem, csr, pin = _files(arguments, contact, ".pem", ".csr", ".pin")
         if not pem.exists():
             return f"left as it is: there is no {pem}"
         try:
             given, asked, pinned = (read_file(path, CERTIFICATE_BYTES) for path in (pem, csr, pin))
+            changed = pinned.decode() != presented_pin(contact)
+            if changed and tls.verified(contact.address, contact.ca, contact.port):
+                return ANSWERS
             found = faults(given, asked, contact.address, contact.ca.read_bytes(), datetime.now(UTC))
         except (OSError, ValueError) as error:
             found = [str(error)]
         if found:
-            way = f"sign {csr} again with the extensions in {csr.stem}.ext, or run bringup bmc requests again"
+            way = f"sign {csr} again with the extensions in {csr.stem}.ext, or run bringup bmc requests --server {contact.name}"
             raise WriteRefused(contact.name, "install certificate", f"the answer to {csr}", "; ".join(found), way)
         install(contact, pinned.decode(), given.decode())
         return "answers under credentials.bmc.ca"
@@ -129,6 +139,10 @@ def run_restart(arguments: argparse.Namespace) -> int:
     for why in failed:
         print(why, file=sys.stderr)
     return CANNOT if failed else OK
+
+
+def _files(arguments: argparse.Namespace, contact: "Contact", *endings: str) -> list[Path]:
+    return [arguments.dir / f"{contact.name}{ending}" for ending in endings]
 
 
 def _each(arguments: argparse.Namespace, work: "Callable[[Contact], str]") -> int:

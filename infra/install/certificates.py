@@ -73,10 +73,16 @@ def subject_of(text: str) -> dict[str, str]:
     return {PARTS[name]: value for name, value in found}
 
 
+def presented_pin(contact: Contact) -> str:
+    """SHA-256 of the certificate that the BMC presents now; '' where it presents none."""
+    presented = tls.presented(contact.address, contact.port)
+    return hashlib.sha256(presented).hexdigest() if presented else ""
+
+
 def request(contact: Contact, subject: Mapping[str, str]) -> Requested:
     """Take the BMC over, if it is not yet, and have it make a key and a signing request. DeviceError where it does not."""
-    presented = tls.presented(contact.address, contact.port)
-    if not presented:
+    pin = presented_pin(contact)
+    if not pin:
         raise Unreachable(
             contact.name,
             "look at its certificate",
@@ -84,7 +90,6 @@ def request(contact: Contact, subject: Mapping[str, str]) -> Requested:
             "none",
             "check the BMC's management cable and address",
         )
-    pin = hashlib.sha256(presented).hexdigest()
     own = _pinned(contact.own, pin)
     take_over(contact.name, contact.connect, own, contact.factory and _pinned(contact.factory, pin))
     csr = contact.connect(own).signing_request({**subject, "CommonName": contact.name}, [contact.address])
