@@ -212,7 +212,9 @@ def run_times(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     console.print(
-        f"With provisioning.installed_by pulumi, {waves.racks_at_once(plan, sent)} racks are written at once, the first one alone.",
+        f"With provisioning.installed_by pulumi, {waves.racks_at_once(plan, sent)} racks may be written at once, the first one "
+        "alone until a server has started from the image. Pulumi's own limit counts racks that wait as well: pulumi up --parallel "
+        "N, by default four for each processor of the workstation; more than 64 are never handled at once.",
         highlight=False,
         soft_wrap=True,
     )

@@ -36,6 +36,7 @@ from network.drivers.errors import (
     DeviceTimeout,
     IdentityMismatch,
     LoginRefused,
+    UnknownHostKey,
     Unreachable,
     same_identifier,
 )
@@ -155,7 +156,9 @@ class Journal:
 
 
 class Bringing:
-    """One server. `clock` and `sleep` are the time; `budgets` those of the steps."""
+    """One server. `clock` and `sleep` are the time; `budgets` those of the steps. `new_key`: whether SSH answered under a host
+    key that is not enrolled when the node was last asked, as after the first start from an image.
+    """
 
     def __init__(
         self,
@@ -171,6 +174,7 @@ class Bringing:
     ) -> None:
         self.target, self.delivered, self.doors, self.journal = target, delivered, doors, journal
         self.budgets, self.poll_s, self.clock, self.sleep = budgets, poll_s, clock, sleep
+        self.new_key = False
         self._cd_in = bool(doors.media)  # until it was taken out
 
     def now(self) -> Now:
@@ -230,10 +234,12 @@ class Bringing:
         return requested(self.target, offer, Now(on, self.doors.ours(), running, contents))
 
     def _told(self) -> tuple[Told | None, str]:
-        """What the node says, and why its host key is not trusted."""
+        """What the node says, and why it is not trusted."""
+        self.new_key = False
         try:
             return self.doors.ask(), ""
         except IdentityMismatch as error:
+            self.new_key = isinstance(error, UnknownHostKey)
             return None, str(error)
         except DeviceError:
             return None, ""

@@ -2,7 +2,7 @@
 
     with turns.turn((wave, place), at_once=4, proven=False):      waits until it is this rack's turn
         ...
-        turns.worked()                                            a server came to ready
+        turns.worked()                                            a server started from the image
 
 Racks that wait are taken in their order: an earlier wave of energisation first. Nothing waits for a rack that nobody asked for.
 """
@@ -16,7 +16,7 @@ Place = tuple[int, int]
 
 
 class NotBegunError(Exception):
-    """An earlier rack was written and none of its servers came to ready."""
+    """An earlier rack was written and none of its servers started from the image."""
 
 
 class Turns:
@@ -53,7 +53,9 @@ class Turns:
                 self._changed.notify_all()
 
     def worked(self) -> None:
-        """A server came to ready with the image: from now on several racks are written at once."""
+        """A server was written and started from the image, whether its host key is enrolled or not yet: from now on several racks
+        are written at once.
+        """
         with self._changed:
             self._proven = True
             self._changed.notify_all()

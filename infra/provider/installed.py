@@ -212,10 +212,12 @@ class Installed(OfRack):
 
     def _brought(self, site: str, name: str, server: Data, turns: Turns) -> list[str]:
         lines: list[str] = []
-        life = self._bringing(site, name, server, self._boot(site)).bring(lines.append)
+        bringing = self._bringing(site, name, server, self._boot(site))
+        life = bringing.bring(lines.append)
+        if not life.stopped or (life.step == "first-boot" and bringing.new_key):
+            turns.worked()
         if life.stopped:
             raise StoppedError(life)
-        turns.worked()
         return lines
 
     def _bringing(self, site: str, name: str, server: Data, heard: Heard) -> Bringing:

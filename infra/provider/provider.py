@@ -22,7 +22,7 @@ Planned = Callable[[str, str], Data]
 
 KINDS = {"add": sdk.PropertyDiffKind.ADD, "delete": sdk.PropertyDiffKind.DELETE, "update": sdk.PropertyDiffKind.UPDATE}
 
-# Resources handled at once; the engine itself bounds what it sends (--parallel, 16 by default).
+# Resources handled at once. The engine bounds what it sends: pulumi up --parallel, by default four for each processor.
 THREADS = 64
 
 

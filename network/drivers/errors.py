@@ -54,6 +54,10 @@ class IdentityMismatch(DeviceError):
     """Another device than the planned one answers here. Nothing was written to it."""
 
 
+class UnknownHostKey(IdentityMismatch):
+    """SSH answers here with a host key that is not the known one, or where none is known."""
+
+
 class OtherDeviceChanged(DeviceError):
     """Another device than the planned one answers here, and its password was changed: it shows nothing of itself before that."""
 

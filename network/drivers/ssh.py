@@ -32,8 +32,8 @@ from network.drivers.errors import (
     BadAnswer,
     DeviceError,
     DeviceTimeout,
-    IdentityMismatch,
     LoginRefused,
+    UnknownHostKey,
     Unreachable,
     UnreadableAnswer,
 )
@@ -120,7 +120,7 @@ class SshHost:
     ) -> Completed:
         """Run a command: a list is quoted word by word, a string goes to the remote shell as it is.
 
-        Raises a DeviceError: Unreachable, LoginRefused, IdentityMismatch (another host key), DeviceTimeout, and with
+        Raises a DeviceError: Unreachable, LoginRefused, UnknownHostKey, DeviceTimeout, and with
         check BadAnswer when the command's exit status is not 0.
         """
         text = command if isinstance(command, str) else shlex.join(command)
@@ -212,7 +212,7 @@ class SshHost:
     def _no_session(self, operation: str, err: str) -> DeviceError:
         where = f"{self.address}:{self.port}"
         if "IDENTIFICATION HAS CHANGED" in err or "Host key verification failed" in err:
-            return IdentityMismatch(
+            return UnknownHostKey(
                 self.name,
                 operation,
                 f"the host key in {self.credentials.known_hosts}",

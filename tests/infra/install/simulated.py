@@ -8,7 +8,7 @@ from capacity.services.boot.life import Report
 from capacity.services.boot.starting import Offer, Target
 from infra.boot.collect import Told
 from infra.install.bring import Delivered, Doors
-from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer, WriteRefused
+from network.drivers.errors import BadAnswer, UnknownHostKey, Unreachable, UnreadableAnswer, WriteRefused
 
 TARGET = Target("gpu001", "gpu", "0123456789ab", "0" * 64, ("S1", "S2"))
 DELIVERED = Delivered("SER1", "uuid-1", "02:5e:00:00:00:01", {"BootMode": "Uefi"})
@@ -216,7 +216,7 @@ class Machine:
         if self.runs is None:
             raise Unreachable(self.name, "ask", "an SSH server", "nothing", "check its power")
         if not self.key_known:
-            raise IdentityMismatch(self.name, "run sh -s", "the host key in known_hosts", "an unknown host key", "look")
+            raise UnknownHostKey(self.name, "run sh -s", "the host key in known_hosts", "an unknown host key", "look")
         return Told(self.runs, self.contents, self.clock.now - self.started_at if self.seeding else None)
 
     def doors(self) -> Doors:

@@ -7,11 +7,12 @@ import pytest
 
 from infra.install.boot_server import parse_offers
 from infra.install.cds import Cds
+from infra.install.turns import NotBegunError
 from infra.provider.fleet import Reach
 from infra.provider.installed import Installed, OverNetwork
 from infra.provider.ledger import PowerLedger
 from infra.provider.resource import RefusedError
-from network.drivers.errors import BadAnswer
+from network.drivers.errors import BadAnswer, compare_identity
 from tests.capacity.services.boot.test_starting import RENDERED
 from tests.infra.install.simulated import DELIVERED, TARGET, Boot, Clock, Machine
 
@@ -106,6 +107,31 @@ def test_an_image_that_fails_on_the_first_rack_is_not_written_to_the_next(rack):
     with pytest.raises(RefusedError, match="rack r02: not-begun: gpu001 of rack r01 stands as image-altered"):
         rack.kind.apply({**rack.inputs, "rack": "r02", "place": [1, 1]}, None)
     assert rack.machine.acts == []
+
+
+def next_rack_begins_after_a_failure(rack):
+    """Whether the image has worked: then a failure on one rack stops no other."""
+    turns = rack.kind._turns[rack.inputs["site"]]
+    turns.failed("gpu009 of rack r09 stands as image-altered")
+    try:
+        with turns.turn((1, 1), 2, proven=False):
+            return True
+    except NotBegunError:
+        return False
+
+
+def test_a_server_that_started_from_the_image_under_a_key_that_nobody_enrolled_shows_that_the_image_works(rack):
+    rack.machine.key_known = False
+    with pytest.raises(RefusedError, match="unknown-host"):
+        rack.kind.apply(rack.inputs, None)
+    assert next_rack_begins_after_a_failure(rack)
+
+
+def test_another_machine_at_the_address_of_a_node_says_nothing_of_the_image(rack, monkeypatch):
+    monkeypatch.setattr(rack.machine, "ask", lambda: compare_identity("gpu001", {"UUID": "1"}, {"UUID": "2"}))
+    with pytest.raises(RefusedError, match="unknown-host"):
+        rack.kind.apply(rack.inputs, None)
+    assert not next_rack_begins_after_a_failure(rack)
 
 
 def test_delete_leaves_server_and_drives(rack):

@@ -11,8 +11,8 @@ from network.drivers.credentials import SshCredentials
 from network.drivers.errors import (
     BadAnswer,
     DeviceTimeout,
-    IdentityMismatch,
     LoginRefused,
+    UnknownHostKey,
     Unreachable,
     UnreadableAnswer,
 )
@@ -114,7 +114,7 @@ def test_another_key_is_refused(server):
 
 @pytest.mark.parametrize("known_hosts", ["other_hosts", "no_hosts"])
 def test_a_host_key_that_is_not_the_pinned_one_is_another_device(server, known_hosts):
-    with pytest.raises(IdentityMismatch, match="^gpu001: "):
+    with pytest.raises(UnknownHostKey, match="^gpu001: "):
         host(server, known_hosts=known_hosts).run("true")
 
 
@@ -154,5 +154,5 @@ def test_a_login_kept_open_carries_all_commands_of_its_block(server):
 def test_a_login_that_cannot_be_kept_open_fails_with_the_first_command(server):
     with host(server, key="stranger").kept_open() as kept, pytest.raises(LoginRefused, match="^gpu001: "):
         kept.run("true")
-    with host(server, known_hosts="other_hosts").kept_open() as kept, pytest.raises(IdentityMismatch):
+    with host(server, known_hosts="other_hosts").kept_open() as kept, pytest.raises(UnknownHostKey):
         kept.run("true")
