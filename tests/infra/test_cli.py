@@ -12,6 +12,7 @@ from infra import cli
 from infra.cli.common import CANNOT, JUDGED_NO, OK
 from infra.cli.evidence import end_of
 from inventory.paths import repo_root, site_dir
+from inventory.site import load_site
 from tests.full_sites import full_text
 
 pytestmark = pytest.mark.usefixtures("plans_kept")
@@ -272,6 +273,24 @@ def test_a_controller_that_the_plan_does_not_have_is_named_with_those_that_it_ha
 ) -> None:
     assert cli.main(["kubeconfig", "lab-kubernetes", "--controller", "ctl09"]) == CANNOT
     assert "lab-kubernetes has no controller ctl09; controllers: ctl01" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--user", "mallory"], "no user mallory: scheduler.accounts[...].users has"),
+        (["--user", "USER", "--days", "0"], "--days 0: 1 to 365"),
+        (["--user", "USER"], "kubeconfig is missing, with whose rights it is made: bringup kubeconfig lab-kubernetes"),
+    ],
+)
+def test_a_kubeconfig_of_a_member_is_for_users_of_accounts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    monkeypatch.setenv("BRINGUP_VAR", str(tmp_path))
+    user = next(name for account in load_site("lab-kubernetes").scheduler.accounts for name in account.users)
+    words = [user if word == "USER" else word for word in words]
+    assert cli.main(["kubeconfig", "lab-kubernetes", *words]) == CANNOT
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_site_of_slurm_has_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
