@@ -26,8 +26,18 @@ from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible, load
 
 ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet")
-LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []}
-METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]}
+LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
+    "numa_nodes": 1,
+    "swap": ["/dev/sda2"],
+    "resolv_conf": "/etc/resolv.conf",
+}
+METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]} | {
+    "numa_nodes": 8,
+    "swap": [],
+    "resolv_conf": "/run/systemd/resolve/resolv.conf",
+}
+GRACE = METAL | {"numa_nodes": 34}
+"""A GB200's, by https://github.com/kubernetes/kubernetes/pull/135581."""
 KEPT = """#!/usr/bin/python3
 import json, re
 from ansible.module_utils.basic import AnsibleModule
@@ -73,14 +83,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture(scope="module")
 def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """The same of a cluster with three controllers."""
+    """The same of a cluster with three controllers, on a site with a name server, whose machine is a GB200."""
     one = cluster(plan_of("lab-kubernetes"))
     more = (Member("ctl02", "10.79.1.18"), Member("ctl03", "10.79.1.19"))
-    return write(tmp_path_factory.mktemp("roles"), replace(one, controllers=(*one.controllers, *more)))
+    return write(
+        tmp_path_factory.mktemp("roles"),
+        replace(one, controllers=(*one.controllers, *more)),
+        GRACE,
+        bringup_dns=["192.0.2.53"],
+    )
 
 
-def write(folder: Path, of: Cluster) -> Written:
-    """What the roles write for a cluster."""
+def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: Any) -> Written:
+    """What the roles write for a cluster. known: variables that differ from those of the site."""
     copied(folder)
     hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of("lab-kubernetes"), load_catalog())
     hosts.common["bringup_kubernetes"] = of.plain()
@@ -102,10 +117,11 @@ def write(folder: Path, of: Cluster) -> Written:
         },
     }
     common = {key: value for key, value in hosts.common.items() if key.startswith("bringup_")}
-    probes = {"ctl01": LIGHT, "gpu001": LIGHT, "gpu002": METAL}
+    probes = {"ctl01": LIGHT, "gpu001": LIGHT, "gpu002": machine}
     inventory = {
         "all": {
             "vars": common
+            | known
             | {"kubernetes_pki": pki, "ansible_connection": "local", "ansible_python_interpreter": sys.executable},
             "children": {
                 "controller": {"hosts": {"ctl01": {"ansible_host": hosts.hosts["ctl01"]["ansible_host"]}}},
@@ -230,6 +246,87 @@ def test_a_machine_pins_cpus_and_a_light_node_does_not(written: Any) -> None:
     for host, wanted in (("gpu001", "SystemdCgroup = false"), ("gpu002", "SystemdCgroup = true")):
         assert wanted in written[host]["/etc/containerd/config.toml"]["content"]
     assert "restrict_oom_score_adj" not in written["gpu002"]["/etc/containerd/config.toml"]["content"]
+
+
+def test_a_machine_of_more_numa_nodes_than_the_kubelet_supports_has_no_topology_manager(
+    written_of_three: Written,
+) -> None:
+    grace = yaml.safe_load(written_of_three["gpu002"]["/etc/kubernetes/kubelet.yaml"]["content"])
+    assert (grace["cpuManagerPolicy"], grace["topologyManagerPolicy"]) == ("static", "none")
+
+
+def test_pods_get_the_name_servers_behind_a_stub_and_none_on_a_site_without(
+    written: Written, written_of_three: Written
+) -> None:
+    for host, file in (("gpu001", "/etc/resolv.conf"), ("gpu002", "/run/systemd/resolve/resolv.conf")):
+        path = "/etc/kubernetes/kubelet.yaml"
+        assert yaml.safe_load(written_of_three[host][path]["content"])["resolvConf"] == file
+        assert yaml.safe_load(written[host][path]["content"])["resolvConf"] == ""
+
+
+def test_a_node_tells_of_all_its_images(written: Written) -> None:
+    """Its default is the 50 largest; loads look for the image of pod sandboxes."""
+    for host in ("gpu001", "gpu002"):
+        assert yaml.safe_load(written[host]["/etc/kubernetes/kubelet.yaml"]["content"])["nodeStatusMaxImages"] == -1
+
+
+FSTAB = """# <file system> <mount point> <type> <options>
+UUID=1 / ext4 errors=remount-ro 0 1
+#UUID=0 none swap sw 0 0
+/swap.img\tnone\tswap\tsw\t0\t0
+LABEL=swap /swap ext4 defaults 0 2
+/dev/sda2 none swap sw,pri=5 0 0
+"""
+
+
+@pytest.fixture
+def swapping(tmp_path: Path) -> Callable[..., str]:
+    """A run of the role's tasks about swap but for the mask, on a server that swaps; fstab and swapoff are those of the folder."""
+    tasks = yaml.safe_load((PLAYBOOKS / "roles" / "kubelet" / "tasks" / "main.yml").read_text())
+    (block,) = [one for one in tasks if "swapoff" in str(one)]
+    block["block"] = [one for one in block["block"] if "ansible.builtin.systemd_service" not in one]
+    book = [{"hosts": "localhost", "gather_facts": False, "tasks": [block]}]
+    (tmp_path / "book.yml").write_text(yaml.safe_dump(book).replace("/etc/fstab", str(tmp_path / "fstab")))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "swapoff").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path / "told"}\n')
+    (tmp_path / "bin" / "swapoff").chmod(0o755)
+
+    def run(probe: dict[str, Any], *arguments: str) -> str:
+        given = {"bringup_probe": probe}
+        done = ansible(
+            "ansible-playbook",
+            str(tmp_path / "book.yml"),
+            *("-i", "localhost,", "-c", "local", "-e", json.dumps(given), *arguments),
+            var=tmp_path / "var",
+            options={"ANSIBLE_INVENTORY_ENABLED": "host_list", "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+        (changed,) = re.findall(r"changed=(\d+)", done.stdout)
+        return str(changed)
+
+    return run
+
+
+def test_a_machine_swaps_no_more_and_says_so_beforehand(swapping: Callable[..., str], tmp_path: Path) -> None:
+    fstab, told = tmp_path / "fstab", tmp_path / "told"
+    fstab.write_text(FSTAB)
+    assert swapping(METAL | {"swap": ["/swap.img"]}, "--check") == "2"
+    assert fstab.read_text() == FSTAB
+    assert not told.exists()
+    assert swapping(METAL | {"swap": ["/swap.img"]}) == "2"
+    assert told.read_text() == "--all\n"
+    left = [line for line in fstab.read_text().splitlines() if not line.startswith("#")]
+    assert left == [line for line in FSTAB.splitlines() if not line.startswith("#") and "none" not in line.split()]
+    assert "# Role kubelet, no swap: /swap.img\tnone\tswap" in fstab.read_text()
+    assert swapping(METAL) == "0"
+
+
+def test_a_light_node_leaves_its_hosts_swap_alone_and_a_machine_needs_no_fstab(
+    swapping: Callable[..., str], tmp_path: Path
+) -> None:
+    assert swapping(METAL) == "0"
+    (tmp_path / "fstab").write_text(FSTAB)
+    assert swapping(LIGHT) == "0"
 
 
 def test_pods_of_a_node_get_its_prefix_and_every_other_node_a_route_to_it(written: Any) -> None:

@@ -277,6 +277,19 @@ def test_memory_is_what_the_kernel_shows():
     assert probe.memory_mib("MemFree: 1 kB\nMemTotal:       16303428 kB\n") == 15921
 
 
+def test_numa_nodes_are_those_of_the_kernel_with_and_without_cpus():
+    assert probe.numa_nodes(["node0", "node1", "node33", "possible", "has_cpu", "nodes", "power"]) == 3
+    assert probe.numa_nodes([]) == 1
+
+
+def test_swap_is_what_the_kernel_swaps_to():
+    heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+    assert probe.swap_of(heading + "/swap.img                               file\t\t8388604\t\t0\t\t-2\n") == [
+        "/swap.img"
+    ]
+    assert probe.swap_of(heading) == probe.swap_of("") == []
+
+
 SLOW_SYSTEMCTL = """#!/bin/sh
 # slurmctld.service as Debian ships it: `stop` and `restart` take {taken} s.
 case "$1" in
