@@ -294,6 +294,10 @@ fi
 
 report writing "image $ROLE $VERSION to$FOUND"
 open "$LAYOUT" 30 >/tmp/layout || stop no-plan "$LAYOUT cannot be fetched"
+mkdir -p /tmp/nocloud
+for file in meta-data user-data network-config; do  # now: a server without a seed must keep what is on its drives
+    open "$SEED/$file" 30 >"/tmp/nocloud/$file" || stop no-seed "$SEED/$file cannot be fetched"
+done
 NONCE=$(cat /proc/sys/kernel/random/uuid)
 mdadm --stop --scan >/dev/null 2>&1
 for pair in $FOUND; do
@@ -338,10 +342,8 @@ fi
 e2fsck -fp "$ROOT" >/dev/null 2>&1
 resize2fs "$ROOT" >/dev/null 2>&1 || stop disk-failed "the root file system cannot be grown"
 mount -t ext4 "$ROOT" /mnt || stop disk-failed "the root file system cannot be mounted"
-mkdir -p /mnt/var/lib/cloud/seed/nocloud
-for file in meta-data user-data network-config; do
-    open "$SEED/$file" 30 >"/mnt/var/lib/cloud/seed/nocloud/$file" || stop no-seed "$SEED/$file cannot be fetched"
-done
+mkdir -p /mnt/var/lib/cloud/seed
+cp -r /tmp/nocloud /mnt/var/lib/cloud/seed || stop disk-failed "the seed cannot be written"
 echo "$ROLE $VERSION $ROOT_SHA256" >/mnt/etc/bringup-image
 if [ -n "$LUKS" ]; then
     seal "$ARRAY"

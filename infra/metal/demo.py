@@ -182,17 +182,16 @@ class Demo:
             images.build(of, folder, key, self.say)
         return boot.parse_image((folder / "image.json").read_text(), str(folder / "image.json"))
 
-    def render(self, found: Intents, image: boot.Image, overwrite: Sequence[str] = (), anew: str = "") -> list[str]:
-        """What `bringup boot render` writes, where it differs; the names of these files. `anew`: a server whose seed is served
-        once more. The image's files are put where the boot server serves them.
+    def render(self, found: Intents, image: boot.Image, overwrite: Sequence[str] = ()) -> list[str]:
+        """What `bringup boot render` writes, where it differs; the names of these files. The image's files are put where the boot
+        server serves them.
         """
         key = (self.paths.secrets / "ssh_ed25519.pub").read_text()
         made = boot.files(self.plan, found, {ROLE: image}, key, consents.parse(overwrite, found))
-        seed = f"{boot.HTTP}/seed/{next((hyphened(h['mac']) for h in found.servers() if h['device'] == anew), '-')}/"
         changed = [
             name
             for name, text in made.items()
-            if name.startswith(seed) or not (self.boot / name).exists() or (self.boot / name).read_text() != text
+            if not (self.boot / name).exists() or (self.boot / name).read_text() != text
         ]
         for name in changed:
             write_file(self.boot / name, made[name])
@@ -972,7 +971,7 @@ def consented(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image,
         expect(demo, bringing.bring([name], demo.say), name, "foreign-content")
         mac = hyphened(bringing.servers[name].power.machine.mac)
         given.append(consents.asked_for({name: bringing.segment.reports()[mac]})[name])
-        demo.render(found, image, given, anew=name)
+        demo.render(found, image, given)
     demo.say(f"{name}: consent to {' and '.join(text.split(':')[1] for text in given)}")
 
 

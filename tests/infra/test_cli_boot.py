@@ -4,6 +4,7 @@ import csv
 import importlib
 from pathlib import Path
 
+import httpx
 import pytest
 
 from infra import cli
@@ -14,6 +15,8 @@ from infra.install.media import INSERT_S
 from inventory.delivered.assets import COLUMNS
 from inventory.site.new import Wanted, site_text
 from tests.capacity.services.boot.cases import IMAGE
+from tests.playbooks.support import load
+from tests.playbooks.test_boot_server import MINE, lease, running
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +86,37 @@ def test_a_consent_goes_to_the_plan_of_its_server_and_to_no_other(here: Path) ->
     plans = here / "var/hall/boot/http/plan"
     assert f"CONSENTS='DISK-gpu001-0={content}'\n" in (plans / "02-5e-00-00-00-01.env").read_text()
     assert "CONSENTS=''\n" in (plans / "02-5e-00-00-00-02.env").read_text()
+
+
+def test_a_server_that_is_written_again_by_consent_gets_a_seed_and_gets_it_once(here: Path) -> None:
+    """Rendered, put in place by the role's module, served, written; and again, with the state that the boot server keeps."""
+    lease(here, MINE)
+    module, lookup = load("library/bringup_tree.py"), load("lookup_plugins/bringup_tree.py")
+    files = ("meta-data", "user-data", "network-config")
+
+    def rendered(*arguments: str) -> None:
+        assert cli.main(["boot", "render", "site.yaml", *arguments]) == OK
+        tree = module.Tree(str(here / "http"), 0o644, 0o755, check=False, diff=False)
+        tree.apply(module.files_of(lookup.archive(here / "var/hall/boot/http")), ["by-mac", "plan", "seed"])
+
+    def written(client: httpx.Client) -> list[int]:
+        answers = [client.get(f"/seed/{MINE}/{file}").status_code for file in files]
+        assert client.post(f"/report/{MINE}", content="written hash read back from DISK-gpu001-0").status_code == 200
+        return answers
+
+    rendered()
+    with running(here) as client:
+        assert written(client) == [200, 200, 200]
+    rendered()
+    with running(here) as client:
+        assert written(client) == [410, 410, 410], "nobody consented to write it once more"
+        for content in ("ab" * 32, "cd" * 32):
+            rendered(*(f"--overwrite=gpu001:DISK-gpu001-{n}:{content}" for n in (0, 1)))
+            assert written(client) == [200, 200, 200]
+            assert written(client) == [410, 410, 410]
+    rendered(*(f"--overwrite=gpu001:DISK-gpu001-{n}:{'ab' * 32}" for n in (0, 1)))
+    with running(here) as client:
+        assert written(client) == [410, 410, 410], "a consent that was used"
 
 
 def test_a_consent_that_names_no_planned_drive_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

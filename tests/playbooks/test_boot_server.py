@@ -83,14 +83,44 @@ def test_without_a_lease_there_is_no_seed(folder, server):
     assert server.get(f"/seed/{MINE}/user-data").status_code == 403
 
 
-def test_a_seed_is_gone_once_its_server_is_written_until_it_is_rendered_anew(folder, server):
-    seed = folder / "http" / "seed" / MINE / "user-data"
-    os.utime(seed, (time.time() - 10, time.time() - 10))
+def test_a_seed_is_gone_once_its_server_is_written_until_it_has_another_content(folder, server):
+    seed = folder / "http" / "seed" / MINE
+    (seed / "meta-data").write_text("instance-id: a\n")
     assert server.post(f"/report/{MINE}", content="written abc").status_code == 200
     assert server.get(f"/seed/{MINE}/user-data").status_code == 410
     assert server.get(f"/plan/{MINE}.env").status_code == 200
-    os.utime(seed, (time.time() + 10, time.time() + 10))
+    os.utime(seed / "user-data", (time.time() + 10, time.time() + 10))
+    assert server.get(f"/seed/{MINE}/user-data").status_code == 410, "the same content, later"
+    (seed / "meta-data").write_text("instance-id: b\n")
     assert server.get(f"/seed/{MINE}/user-data").status_code == 200
+
+
+def test_a_seed_that_was_used_before_the_last_one_stays_used(folder, server):
+    meta = folder / "http" / "seed" / MINE / "meta-data"
+    for text in "ab":
+        meta.write_text(text)
+        assert server.get(f"/seed/{MINE}/meta-data").status_code == 200
+        server.post(f"/report/{MINE}", content="written abc")
+    for text in "ab":
+        meta.write_text(text)
+        assert server.get(f"/seed/{MINE}/meta-data").status_code == 410
+
+
+def test_a_seed_that_came_while_its_server_was_written_with_an_earlier_one_is_not_used(folder, server):
+    meta = folder / "http" / "seed" / MINE / "meta-data"
+    meta.write_text("a")
+    assert server.get(f"/seed/{MINE}/meta-data").text == "a"
+    meta.write_text("b")
+    server.post(f"/report/{MINE}", content="written abc")
+    assert server.get(f"/seed/{MINE}/meta-data").text == "b"
+    meta.write_text("a")
+    assert server.get(f"/seed/{MINE}/meta-data").status_code == 410
+
+
+def test_a_file_that_is_just_being_put_in_place_is_no_part_of_a_seed(folder, server):
+    server.post(f"/report/{MINE}", content="written abc")
+    (folder / "http" / "seed" / MINE / ".bringup-x").write_text("half")
+    assert server.get(f"/seed/{MINE}/user-data").status_code == 410
 
 
 def test_a_server_whose_writing_broke_off_gets_its_seed_again(server):
@@ -100,8 +130,6 @@ def test_a_server_whose_writing_broke_off_gets_its_seed_again(server):
 
 
 def test_a_used_seed_stays_used_when_the_boot_server_starts_again(folder):
-    seed = folder / "http" / "seed" / MINE / "user-data"
-    os.utime(seed, (time.time() - 10, time.time() - 10))
     with running(folder) as client:
         client.post(f"/report/{MINE}", content="written abc")
     with running(folder) as client:
@@ -140,8 +168,10 @@ def test_a_link_out_of_the_folder_is_not_followed(folder, server):
 
 
 def test_a_report_that_a_power_cut_left_half_is_passed_over_and_the_next_one_stands_on_its_own_line(folder, capsys):
-    kept = json.dumps({"time": time.time() + 60, "mac": MINE, "address": "127.0.0.1", "state": "written", "text": "x"})
-    (folder / "reports").write_text(f'{kept}\n{{"time": 17')
+    with running(folder) as client:
+        client.post(f"/report/{MINE}", content="written abc")
+    with (folder / "reports").open("a") as reports:
+        reports.write('{"time": 17')
     with running(folder) as client:
         assert client.get(f"/seed/{MINE}/user-data").status_code == 410
         assert client.post(f"/report/{MINE}", content="started image gpu 1").status_code == 200

@@ -98,12 +98,13 @@ def of_writing(
 ) -> dict[str, str]:
     """What the initramfs reads for one server below `base`, by path: plan, disk layout and seed."""
     device, mac, name = host["device"], host["mac"], hyphened(host["mac"])
+    seed = seeds.seed(plan, host, public_key, seeds.writing_id(image, laid_out.serials, given))
     return {
         f"plan/{name}.env": scripts.deployment(
             base, device, mac, laid_out.serials, image, given, encryption(plan, image)
         ),
         f"plan/{name}.sfdisk": sfdisk(laid_out),
-        **{f"seed/{name}/{file}": text for file, text in seeds.seed(plan, host, public_key).items()},
+        **{f"seed/{name}/{file}": text for file, text in seed.items()},
     }
 
 

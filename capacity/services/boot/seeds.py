@@ -4,13 +4,16 @@ The node prints the public half of its host key on its console (cloud-init, modu
 `console_keys` reads it there, so that the first login needs no trust on first use.
 """
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from capacity.model import Plan
+from capacity.services.boot.images import Image
 from capacity.services.boot.intents import BootError
 from network.roce import PUBLIC_KEY
 
@@ -21,14 +24,25 @@ _KEYS = re.compile(
 _KEY = re.compile(r"\b(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) ([A-Za-z0-9+/]+={0,2})(?= |$)", flags=re.MULTILINE)
 
 
-def seed(plan: Plan, host: Mapping[str, str], public_key: str) -> dict[str, str]:
-    """Files of the seed by name. `host` is a row of Intents.hosts; `public_key` a line of authorized_keys, '' for none."""
+def seed(plan: Plan, host: Mapping[str, str], public_key: str, writing: str = "") -> dict[str, str]:
+    """Files of the seed by name. `host` is a row of Intents.hosts; `public_key` a line of authorized_keys, '' for none; `writing`
+    that of writing_id(), where an image is written.
+    """
     device = host["device"]
+    instance = "-".join(filter(None, (plan.site.name, device, writing)))
     return {
-        "meta-data": _yaml({"instance-id": f"{plan.site.name}-{device}", "local-hostname": device}),
+        "meta-data": _yaml({"instance-id": instance, "local-hostname": device}),
         "user-data": "#cloud-config\n" + _yaml(user_data(plan, device, public_key)),
         "network-config": _yaml(network(plan, host)),
     }
+
+
+def writing_id(image: Image, serials: Sequence[str], consents: Mapping[str, str]) -> str:
+    """What a writing is known by, 12 hex digits: the image, the drives, and what is consented to. The boot server serves no seed
+    once more that a server was written with, so each writing has its own.
+    """
+    written = [image.version, image.parts["root"].sha256, [*serials], sorted(consents.items())]
+    return hashlib.sha256(json.dumps(written).encode()).hexdigest()[:12]
 
 
 def user_data(plan: Plan, device: str, public_key: str) -> dict[str, Any]:

@@ -289,6 +289,23 @@ def test_a_tpm_that_takes_no_key_and_a_recovery_key_that_is_none_are_stops(machi
     assert (status, said[:30]) == (3, "stop not-sealed recovery key: ")
 
 
+FETCHING = SCRIPT[SCRIPT.index('\nopen "$LAYOUT"') : SCRIPT.index("\nNONCE=")]
+SEEDING = SCRIPT[SCRIPT.index("\nmkdir -p /mnt/var/lib/cloud") : SCRIPT.index('\necho "$ROLE $VERSION')]
+
+
+def test_a_server_without_a_seed_stops_before_anything_is_written(machine: Path) -> None:
+    served = "LAYOUT=http://b/l SEED=http://b/seed/m;"
+    fetching = re.sub(r"(?<!\w)/tmp/", f"{machine}/tmp/", FETCHING)
+    seeding = re.sub(r"/(tmp|mnt)/", rf"{machine}/\1/", SEEDING)
+    assert told(machine, f"{served} {fetching}\n{seeding}") == (0, "")
+    seed = machine / "mnt/var/lib/cloud/seed/nocloud"
+    assert {path.name for path in seed.iterdir()} == {"meta-data", "user-data", "network-config"}
+    assert (seed / "user-data").read_text() == "asked http://b/seed/m/user-data\n"
+    gone = "wget() { case $4 in */user-data) return 1 ;; esac; };"
+    assert told(machine, f"{gone} {served} {fetching}\necho on") == (0, "stop no-seed")
+    assert SCRIPT.index("stop no-seed") < SCRIPT.index('set_mark "$drive"')
+
+
 def test_what_it_stops_as_is_known_with_what_to_do() -> None:
     assert {"no-tpm", "not-sealed"} <= set(SAFE_STOPS)
     assert set(re.findall(r"\bstop ([a-z]+(?:-[a-z]+)+)\b", SCRIPT)) == set(SAFE_STOPS)

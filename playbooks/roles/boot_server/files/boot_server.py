@@ -7,11 +7,13 @@
     GET  /plan/MAC… /seed/MAC/… /autoinstall/MAC/… /preseed/MAC… /ztp/MAC/…     to the address that dnsmasq has leased to that MAC
     POST /report/MAC                                       from that address: what a server says of its writing, one line a report
 
-A seed is served until its server reports `written`, then no more: 410, until it is rendered anew. MACs are written with hyphens,
-as iPXE does. Reports are lines of JSON: time, mac, address, state, text. Python 3.11 and nothing else.
+A seed is served until its server reports `written`, then no more: 410, until it is rendered with another content. MACs are written
+with hyphens, as iPXE does. Reports are lines of JSON: time, mac, address, state, text, and for `written` the SHA-256 of the seed.
+Python 3.11 and nothing else.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -41,7 +43,8 @@ class BootServer(ThreadingHTTPServer):
     def __init__(self, listen: tuple[str, int], root: Path, leases: Path, reports: Path) -> None:
         self.root, self.leases, self.reports = root.resolve(), leases, reports
         self.lock = threading.Lock()
-        self.written = written_before(reports)
+        self.used = used_before(reports)
+        self.served: dict[str, str] = {}
         super().__init__(listen, Handler)
 
     def leased(self, address: str) -> str:
@@ -58,31 +61,50 @@ class BootServer(ThreadingHTTPServer):
 
     def record(self, mac: str, address: str, state: str, text: str) -> None:
         """Keep one report; it is on the disk when this returns."""
-        now = time.time()
-        said = {"time": now, "mac": mac, "address": address, "state": state, "text": text}
+        said = {"time": time.time(), "mac": mac, "address": address, "state": state, "text": text}
         with self.lock:
+            if state == "written":
+                said["seed"] = seed = self.served.pop(mac, "") or self.seed_of(mac)
+                self.used.setdefault(mac, set()).add(seed)
             with self.reports.open("a+b") as file:
                 begin = b"" if file.tell() == 0 else b"\n" * (last_byte(file) != b"\n")
                 file.write(begin + json.dumps(said).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            if state == "written":
-                self.written[mac] = now
+
+    def seed_of(self, mac: str) -> str:
+        """SHA-256 over names and contents of the files that are served to a server until it is written."""
+        digest = hashlib.sha256()
+        for folder in (self.root / name for name in SEEDS):
+            for path in sorted([*(folder / mac).rglob("[!.]*"), folder / f"{mac}.cfg"]):
+                if path.is_file():
+                    content = hashlib.sha256(path.read_bytes()).hexdigest()
+                    digest.update(f"{path.relative_to(self.root)} {content}\n".encode())
+        return digest.hexdigest()
+
+    def serve_seed(self, mac: str) -> bool:
+        """Whether the seed may be served to its server; it is then the one that a report `written` uses up."""
+        seed = self.seed_of(mac)
+        with self.lock:
+            if seed in self.used.get(mac, ()):
+                return False
+            self.served[mac] = seed
+        return True
 
 
-def written_before(reports: Path) -> dict[str, float]:
-    """By MAC when its server was last written. A line that a power cut left half is named and passed over."""
-    written: dict[str, float] = {}
+def used_before(reports: Path) -> dict[str, set[str]]:
+    """By MAC the SHA-256 of seeds that its server was written with. A line that a power cut left half is named and passed over."""
+    used: dict[str, set[str]] = {}
     for number, line in enumerate(
         reports.read_text(errors="replace").splitlines() if reports.exists() else [], start=1
     ):
         try:
             said = json.loads(line)
-            if said["state"] == "written":
-                written[said["mac"]] = float(said["time"])
+            if said["state"] == "written" and "seed" in said:  # earlier versions did not note it
+                used.setdefault(said["mac"], set()).add(said["seed"])
         except (ValueError, KeyError, TypeError):
             print(f"{reports}: line {number} is no report and is passed over", flush=True)
-    return written
+    return used
 
 
 def last_byte(file: BinaryIO) -> bytes:
@@ -113,8 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             mac = self.own_mac(parts[1] if len(parts) > 1 else "")
             if not mac:
                 return None
-            if parts[0] in SEEDS and path.is_file() and self.server.written.get(mac, 0) > path.stat().st_mtime:
-                return self.say(HTTPStatus.GONE, "this seed was used: bringup boot render makes a new one")
+            if parts[0] in SEEDS and path.is_file() and not self.server.serve_seed(mac):
+                return self.say(HTTPStatus.GONE, "this seed was used: a consent or another image makes a new one")
         if not path.is_file():
             return self.say(HTTPStatus.NOT_FOUND, "no such file")
         with path.open("rb") as file:

@@ -66,7 +66,8 @@ def test_a_consent_changes_the_plan_of_its_server_and_nothing_else(content: str)
     before = files(plan, who, {"gpu": image()}, PUBLIC_KEY)
     after = files(plan, who, {"gpu": image()}, PUBLIC_KEY, parse([f"gpu001:SIM-DR-1001A:{content}"], who))
     mac = hyphened(str(who.hosts.set_index("device").at["gpu001", "mac"]))
-    assert {name for name in before if before[name] != after[name]} == {f"http/plan/{mac}.env"}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {f"http/plan/{mac}.env", f"http/seed/{mac}/meta-data"}, "its next writing has a seed of its own"
     assert f"SIM-DR-1001A={content}" in after[f"http/plan/{mac}.env"]
     assert set(before) == set(after)
 
