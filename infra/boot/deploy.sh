@@ -20,7 +20,11 @@ FETCH_LIMIT_S=1800  # for one file of the image; less than the time budget of th
 SEAL_LIMIT_S=300    # for each use of the TPM or of the site's key, some seconds here; not confirmed
 TRIES=20            # for a CD, and then for ports, to appear, a second each; not confirmed
 
-say() { echo "bringup: $*" >/dev/console; }
+say() {         # on all consoles of the kernel; /dev/console is the last one only
+    for console in $(cat /sys/class/tty/console/active 2>/dev/null || echo console); do
+        { echo "bringup: $*" >"/dev/$console"; } 2>/dev/null
+    done
+}
 
 report() {
     say "$*"

@@ -39,6 +39,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from capacity.services.boot.disks import BIOS_MIB
+from capacity.services.boot.scripts import consoles
 from infra.boot.initramfs import CONSOLE, Entry, File, Link, archive
 from inventory.debian import upstream
 from inventory.paths import repo_root, write_file
@@ -106,7 +107,7 @@ GRUB_CFG = """# Written by `bringup image build`. The links /vmlinuz and /initrd
 set timeout=1
 search --no-floppy --fs-uuid --set=root {files}
 menuentry 'Linux' {{
-    linux /vmlinuz root=UUID={root} ro console=tty0 console=ttyS0,115200n8 panic=30 {arguments}
+    linux /vmlinuz root=UUID={root} ro {console} panic=30 {arguments}
     initrd /initrd.img
 }}
 """
@@ -140,7 +141,7 @@ class ImageBuildError(Exception):
 @dataclass(frozen=True)
 class System:
     """What an image is made of: a row of images.yaml, chosen by operating system and role. `pins`: package and upstream version.
-    `encrypted`: its root goes to LUKS2, and /boot is a file system of its own.
+    `encrypted`: its root goes to LUKS2, and /boot is a file system of its own. `console`: serial line of its kernel.
     """
 
     role: str
@@ -153,6 +154,7 @@ class System:
     waiting: tuple[str, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
     encrypted: bool = False
+    console: str = "ttyS0"
 
     @property
     def root_uuid(self) -> str:
@@ -222,11 +224,13 @@ def system(
     more: Iterable[str] = (),
     pinned: Mapping[str, str] | None = None,
     encrypted: bool = False,
+    console: str = "ttyS0",
 ) -> System:
     """The row for an operating system ('debian-12') and a role. `virtual`: the kernel for virtual machines, which is smaller.
     `sources`: lines of sources.list that replace the distribution's (a mirror, or a snapshot, which makes builds repeatable).
     `more`: packages beside the row's (`configured`). `pinned`: upstream version by package (`pins`).
-    `encrypted`: for disks that the server's TPM unlocks; ImageBuildError for a system that none was built of.
+    `encrypted`: for disks that the server's TPM unlocks; ImageBuildError for a system that none was built of. `console`: site
+    provisioning.console.
     """
     said = read_data(IMAGES_FILE)
     if os_key not in said["systems"]:
@@ -254,6 +258,7 @@ def system(
         waiting=tuple(said["waiting_units"]),
         pins=tuple(sorted((pinned or {}).items())),
         encrypted=encrypted,
+        console=console,
     )
 
 
@@ -261,7 +266,7 @@ def recipe(of: System) -> str:
     """SHA-256 of all that an image is made by, but for what the archive has on the day: packages and pins, sources, settings, and
     the programs that build and write it.
     """
-    digest = hashlib.sha256(json.dumps(asdict(of), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps([asdict(of), grub_cfg(of)], sort_keys=True).encode())
     for path in (*(HERE / name for name in RECIPE_FILES), PINS):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -412,12 +417,17 @@ def sign(folder: Path, text: str, signer: CryptoSigner | None) -> None:
     write_file(signed, json.dumps(envelope.to_dict(), indent=1) + "\n")
 
 
+def grub_cfg(of: System) -> str:
+    """GRUB's configuration of the installed system."""
+    return GRUB_CFG.format(files=of.boot_uuid, root=of.root_uuid, console=consoles(of.console), arguments=of.arguments)
+
+
 def bootstrap(of: System, tar: Path) -> None:
     """The root file system as a tar of mmdebstrap, which clamps times and leaves out machine id and host keys."""
     hooks = {
         "/etc/cloud/cloud.cfg.d/90-bringup.cfg": CLOUD_CFG,
         "/etc/mdadm/mdadm.conf": MDADM_CONF,
-        "/boot/grub/grub.cfg": GRUB_CFG.format(files=of.boot_uuid, root=of.root_uuid, arguments=of.arguments),
+        "/boot/grub/grub.cfg": grub_cfg(of),
         "/etc/fstab": f"UUID={of.root_uuid} / ext4 errors=remount-ro 0 1\n",
         "/etc/hostname": "installing\n",
     }

@@ -1,6 +1,6 @@
 """A CD that writes an image without a network: for the first machine of a site, and where servers are started by virtual media.
 
-    write(folder, image, found, "management.iso")      into the folder of the image; returns its SHA-256
+    write(folder, image, found, "management.iso", "ttyS0")      into the folder of the image; returns its SHA-256
     plans(folder / "management.iso")                   what it has written, by MAC
 
 It starts by BIOS and by UEFI (El Torito), through the shim and the GRUB of the image. On it:
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from capacity.services.boot.images import CD, Image
-from capacity.services.boot.scripts import CONSOLE, PANIC
+from capacity.services.boot.scripts import PANIC, consoles
 from infra.boot.image import CD_CONFIG, EPOCH, QUERY_LIMIT_S, ImageBuildError, alone_in, ended, fat, run
 from inventory.paths import write_file
 
@@ -58,9 +58,10 @@ def identity_of(image: Image, found: Mapping[str, str]) -> str:
     return digest.hexdigest()[:12]
 
 
-def write(folder: Path, image: Image, found: Mapping[str, str], name: str) -> str:
+def write(folder: Path, image: Image, found: Mapping[str, str], name: str, console: str) -> str:
     """Write the CD `name` beside the parts of the image in `folder`; returns its SHA-256, which also goes to NAME.sha256, as
-    sha256sum has it. `found`: the files of `medium`. An earlier one stays until the new one is whole.
+    sha256sum has it. `found`: the files of `medium`. `console`: site provisioning.console. An earlier one stays until the new one
+    is whole.
     """
     if lacking := missing_tools():
         raise ImageBuildError(f"missing: apt-get install {' '.join(lacking)}")
@@ -70,7 +71,7 @@ def write(folder: Path, image: Image, found: Mapping[str, str], name: str) -> st
         with alone_in(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
             work = Path(scratch)
             tree, made = work / "tree", work / "made.iso"
-            _tree(tree, folder, image, found)
+            _tree(tree, folder, image, found, console)
             _esp(work, folder / image.parts["esp"].file, tree / "efi.img")
             _xorriso(tree, f"BRINGUP_{image.role.upper()}", made)
             with made.open("rb") as content:
@@ -82,13 +83,13 @@ def write(folder: Path, image: Image, found: Mapping[str, str], name: str) -> st
     return digest
 
 
-def _tree(tree: Path, folder: Path, image: Image, found: Mapping[str, str]) -> None:
+def _tree(tree: Path, folder: Path, image: Image, found: Mapping[str, str], console: str) -> None:
     """What is on the CD but for the ESP. Parts are links to those of the image."""
     identity = identity_of(image, found)
     config = GRUB_CFG.format(
         role=image.role,
         version=image.version,
-        console=CONSOLE,
+        console=consoles(console),
         panic=PANIC,
         arguments=image.arguments,
         identity=identity,

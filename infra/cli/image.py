@@ -74,6 +74,7 @@ def run_build(arguments: argparse.Namespace) -> int:
         more=more,
         pinned=image.pins(site),
         encrypted=site.provisioning.encrypt is not None,
+        console=site.provisioning.console,
     )
     signer = site_signer(site)
     folder = var_dir(site.name, arguments.out) / IMAGES / arguments.role
@@ -105,7 +106,7 @@ def run_iso(arguments: argparse.Namespace, folder: "Path", say: "Callable[[str],
     except (boot.BootError, boot.ImageError, consents.ConsentError) as error:
         raise UsageError(str(error)) from None
     name = f"{arguments.role}.iso"
-    digest = iso.write(folder, made, files, name)
+    digest = iso.write(folder, made, files, name, plan.site.provisioning.console)
     servers = sum(path.endswith(".env") for path in files)
     say(f"{folder / name}: image {made.version} for {servers} servers, SHA-256 {digest}")
     if not key:

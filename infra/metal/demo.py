@@ -173,7 +173,12 @@ class Demo:
         """The image of the GPU nodes, built where there is none of its recipe."""
         site, folder = self.plan.site, self.out / "images" / ROLE
         of = images.system(
-            site.os.key, ROLE, virtual=True, more=images.configured(site, ROLE), pinned=images.pins(site)
+            site.os.key,
+            ROLE,
+            virtual=True,
+            more=images.configured(site, ROLE),
+            pinned=images.pins(site),
+            console=site.provisioning.console,
         )
         if not images.is_current(of, folder):
             if (folder / "image.json").exists():
@@ -612,7 +617,8 @@ def written_from_cd(demo: Demo, bringing: Bringing, found: Intents, image: boot.
     given = [f"{name}:{serial}:{held}" for serial, held in contents(bringing, [name]).items()]
     key = (demo.paths.secrets / "ssh_ed25519.pub").read_text()
     folder, file = demo.out / "images" / ROLE, f"{ROLE}.iso"
-    iso.write(folder, image, boot.medium(demo.plan, found, image, key, consents.parse(given, found)), file)
+    files = boot.medium(demo.plan, found, image, key, consents.parse(given, found))
+    iso.write(folder, image, files, file, demo.plan.site.provisioning.console)
     if why := by_cd(bringing, name, Cd(folder / file, str(boot.boot_server(demo.plan))), demo.say):
         raise DemoError(f"{name}: {why}")
 

@@ -209,7 +209,7 @@ def test_a_cd_is_made_of_an_image_of_the_same_recipe_with_the_consent(
 ) -> None:
     made: dict[str, str] = {}
     monkeypatch.setattr(image, "is_current", lambda of, folder: True)
-    monkeypatch.setattr(iso, "write", lambda folder, of, found, name: made.update(found) or "ab12")
+    monkeypatch.setattr(iso, "write", lambda folder, of, found, name, console: made.update(found) or "ab12")
     consent = f"gpu001:DISK-gpu001-0:{'cd' * 32}"
     assert cli.main(["image", "build", "gpu", "--site", "site.yaml", "--iso", "--overwrite", consent]) == OK
     assert "gpu.iso: image 0123456789ab for 2 servers, SHA-256 ab12" in capsys.readouterr().out

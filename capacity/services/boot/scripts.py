@@ -10,8 +10,6 @@ from capacity.services.boot.dhcp import base_url
 from capacity.services.boot.images import Image
 from capacity.services.boot.intents import BootError, hyphened
 
-CONSOLE = "console=tty0 console=ttyS0,115200n8"
-"""Screen and first serial line, which is what BMCs show as serial over LAN."""
 MEDIUM = "/medium"
 """Where the initramfs mounts the medium that it was started from (infra/boot/deploy.sh)."""
 PANIC = "panic=30"
@@ -30,6 +28,11 @@ echo ${{netX/mac}} has no script here: bringup boot render says why. The firmwar
 sleep 10
 exit 1
 """
+
+
+def consoles(serial: str) -> str:
+    """Arguments of a kernel for the screen and for the serial line of the site (provisioning.console), which is /dev/console."""
+    return f"console=tty0 console={serial},115200n8"
 
 
 def start(plan: Plan) -> str:
@@ -56,10 +59,11 @@ def of_server(plan: Plan, device: str, mac: str, image: Image | None) -> str:
         early = "" if plan.site.addressing.dns else "netcfg/get_nameservers= "
         arguments = f"DEBIAN_FRONTEND=text auto=true priority=critical hostname={device} interface={mac} "
         arguments += f"netcfg/no_default_route=true {early}url={base}/preseed/{hyphened(mac)}.cfg"
+    console = consoles(plan.site.provisioning.console)
     return (
         f"#!ipxe\n"
         f"echo {device} ({mac})\n"
-        f"kernel {kernel} initrd=installer.initrd {CONSOLE} {arguments} || goto failed\n"
+        f"kernel {kernel} initrd=installer.initrd {console} {arguments} || goto failed\n"
         f"initrd --name installer.initrd {initrd} || goto failed\n"
         f"boot || goto failed\n"
     ) + FAILED.format(device=device, mac=mac)

@@ -82,6 +82,11 @@ class Provisioning(Section):
         default=1.0,
         description="Rate of the boot server's link to the nodes, gigabits per second; waves of imaging are sized by it.",
     )
+    console: Annotated[str, Field(pattern=r"^ttyS[0-9]$")] = Field(
+        default="ttyS0",
+        description="Serial line that the BMCs show as serial over LAN: ttyS0 is COM1, ttyS1 is COM2. Kernels, installers and the "
+        "initramfs write to it, at 115,200 baud. It is in the images: build them anew after a change.",
+    )
     secure_boot: bool | None = Field(
         default=None,
         description="true: servers verify what they start (UEFI Secure Boot); `pulumi up` sets it by Redfish, S017 asks for it. "

@@ -65,6 +65,19 @@ def told(machine: Path, command: str, script: str = SCRIPT) -> tuple[int, str]:
     return done.returncode, done.stdout.strip()
 
 
+def test_what_it_says_is_on_every_console_that_can_be_written(machine: Path) -> None:
+    lead = SCRIPT[SCRIPT.index("\nsay() {") : SCRIPT.index("\nreport() {")]
+    for folder in ("sys/", "dev/"):
+        lead = lead.replace(f"/{folder}", f"{machine}/{folder}")
+    assert told(machine, f"{lead}\nsay one; cat {machine}/dev/console")[1] == "bringup: one", "before anything is known"
+    active = machine / "sys/class/tty/console/active"
+    active.parent.mkdir(parents=True)
+    active.write_text("tty0 none/ttyS3 ttyS1\n")
+    assert told(machine, f"{lead}\nsay started image; echo $?") == (0, "0")
+    for console in ("tty0", "ttyS1"):
+        assert (machine / "dev" / console).read_text() == "bringup: started image\n"
+
+
 def test_the_port_is_found_by_its_mac(machine: Path) -> None:
     assert told(machine, f"port_of {MACS['eth0']}") == (0, "eth0")
     assert told(machine, "port_of 02:5e:00:00:00:09") == (1, "")

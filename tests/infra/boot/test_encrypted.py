@@ -176,7 +176,7 @@ def made(folder: Path, *, secure: bool) -> Bench:
     host = next(host for host in found.servers() if host["device"] == NAME)
     login = (folder / "key.pub").read_text()
     written = of_writing(plan, host, found.layouts[NAME], image, login, {}, MEDIUM)
-    iso.write(images_at, image, written, name)
+    iso.write(images_at, image, written, name, "ttyS0")
     drives = tuple(Drive(serial, folder / f"{serial}.raw").ensure() for serial in found.layouts[NAME].serials)
     machine = Machine(NAME, host["mac"], "", True, drives, folder, tpm=True, secure=secure)
     (folder / f"{NAME}.vars").write_bytes(machine.firmware[1].read_bytes())

@@ -45,6 +45,13 @@ def test_the_image_of_compute_nodes_has_what_the_playbook_installs_on_them():
     assert not {package for package in image.configured(other, "gpu") if "slurm" in package}
 
 
+def test_the_installed_kernel_writes_to_the_serial_line_of_the_site():
+    assert " console=tty0 console=ttyS0,115200n8 panic" in image.grub_cfg(GPU)
+    other = image.system("debian-12", "gpu", console="ttyS1")
+    assert " console=tty0 console=ttyS1,115200n8 panic" in image.grub_cfg(other)
+    assert image.recipe(other) != image.recipe(GPU)
+
+
 def test_the_image_has_the_versions_that_the_site_pins():
     site = load_site("lab-metal")
     pinned = image.pins(site)

@@ -59,7 +59,7 @@ def xorriso(made: Path, *argv: str) -> str:
 @pytest.mark.needs(*NEEDS)
 def test_the_cd_has_what_its_plans_name_and_starts_by_bios_and_by_uefi(tmp_path: Path) -> None:
     of = built(tmp_path)
-    digest = iso.write(tmp_path, of, FOUND, "management.iso")
+    digest = iso.write(tmp_path, of, FOUND, "management.iso", "ttyS0")
     made = tmp_path / "management.iso"
     assert hashlib.sha256(made.read_bytes()).hexdigest() == digest
     assert (tmp_path / "management.iso.sha256").read_text() == f"{digest}  management.iso\n"
@@ -85,9 +85,18 @@ def test_the_cd_has_what_its_plans_name_and_starts_by_bios_and_by_uefi(tmp_path:
 @pytest.mark.needs(*NEEDS)
 def test_the_same_image_and_plans_give_the_same_cd_on_another_day(tmp_path: Path) -> None:
     of = built(tmp_path)
-    first = iso.write(tmp_path, of, FOUND, "management.iso")
+    first = iso.write(tmp_path, of, FOUND, "management.iso", "ttyS0")
     os.utime(tmp_path / "core.img", (1, 1))
-    assert iso.write(tmp_path, of, FOUND, "management.iso") == first
+    assert iso.write(tmp_path, of, FOUND, "management.iso", "ttyS0") == first
+
+
+@pytest.mark.needs(*NEEDS)
+def test_the_kernel_of_a_cd_writes_to_the_serial_line_of_the_site(tmp_path: Path) -> None:
+    iso.write(tmp_path, built(tmp_path), FOUND, "management.iso", "ttyS1")
+    xorriso(
+        tmp_path / "management.iso", "-osirrox", "on", "-extract", "/boot/grub/grub.cfg", str(tmp_path / "grub.cfg")
+    )
+    assert " console=tty0 console=ttyS1,115200n8 " in (tmp_path / "grub.cfg").read_text()
 
 
 @pytest.mark.needs(*NEEDS)
@@ -95,7 +104,7 @@ def test_an_image_without_grub_for_cds_makes_none_and_the_earlier_cd_stays(tmp_p
     (tmp_path / "management.iso").write_text("earlier")
     of = built(tmp_path, cd=False)
     with pytest.raises(image.ImageBuildError, match="without GRUB for CDs: build it again"):
-        iso.write(tmp_path, of, FOUND, "management.iso")
+        iso.write(tmp_path, of, FOUND, "management.iso", "ttyS0")
     assert (tmp_path / "management.iso").read_text() == "earlier"
 
 
@@ -104,7 +113,7 @@ def test_a_part_that_is_not_there_makes_none(tmp_path: Path) -> None:
     of = built(tmp_path)
     (tmp_path / "core.img").unlink()
     with pytest.raises(image.ImageBuildError, match="no CD was made"):
-        iso.write(tmp_path, of, FOUND, "management.iso")
+        iso.write(tmp_path, of, FOUND, "management.iso", "ttyS0")
     assert not (tmp_path / "management.iso").exists()
     assert not list(tmp_path.glob(".build-*"))
 

@@ -18,11 +18,11 @@ def test_a_cd_offers_what_it_was_made_with_until_it_is_made_anew(tmp_path: Path)
     folder = tmp_path / "gpu"
     folder.mkdir()
     of, cds = built(folder), Cds(tmp_path)
-    iso.write(folder, of, {f"plan/{MAC}.env": RENDERED}, "gpu.iso")
+    iso.write(folder, of, {f"plan/{MAC}.env": RENDERED}, "gpu.iso", "ttyS0")
     assert cds.offers()[MAC].consents == {"S1": CONTENT}
     assert (cds.reports(), cds.others()) == ({}, "")
     other = MAC.replace("01", "02")
-    iso.write(folder, of, {f"plan/{other}.env": RENDERED}, "gpu.iso")
+    iso.write(folder, of, {f"plan/{other}.env": RENDERED}, "gpu.iso", "ttyS0")
     assert list(cds.offers()) == [other]
 
 

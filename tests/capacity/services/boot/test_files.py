@@ -157,6 +157,13 @@ def test_a_script_names_its_kernel_initramfs_and_plan():
     assert "bringup.plan=http://10.77.1.17/plan/02-5e-00-00-00-00.env" in script
 
 
+@pytest.mark.parametrize(("method", "os"), [("image", "debian"), ("autoinstall", "ubuntu"), ("preseed", "debian")])
+def test_a_kernel_writes_to_the_serial_line_of_the_site(method, os):
+    name = "http/by-mac/02-5e-00-00-00-00.ipxe"
+    assert " console=tty0 console=ttyS0,115200n8 " in rendered(method, os)[name]
+    assert " console=tty0 console=ttyS1,115200n8 " in rendered(method, os, console="ttyS1")[name]
+
+
 def test_a_kernel_that_panics_restarts_and_gets_the_arguments_of_its_image():
     described = IMAGE.replace('"role"', '"arguments": "no_timer_check", "role"')
     made = rendered(images={"gpu": parse_image(described, "image.json")})
