@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,7 +43,14 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.close_connection = self.path == "/last"
 
     def told(self, body: Any) -> Any:
-        if self.path == "/api/v1/nodes":
+        path, _, query = self.path.partition("?")
+        asked = dict(urllib.parse.parse_qsl(query))
+        if path == "/api/v1/pods":  # 1,201 pods, of which a call gets as many as it asks for
+            first = int(asked.get("continue", "0 /").split()[0])
+            last = min(first + int(asked.get("limit", "1201")), 1201)
+            pods = [{"metadata": {"name": f"pod{n}"}} for n in range(first, last)]
+            return {"metadata": {"continue": f"{last} /&=" if last < 1201 else ""}, "items": pods}
+        if path == "/api/v1/nodes":
             node = {"metadata": {"name": "gpu001", "managedFields": "x" * 1000}, "status": {"allocatable": {"a": "1"}}}
             return {"items": [node]}
         peer = self.connection.getpeercert()
@@ -134,6 +142,12 @@ def test_a_server_that_is_not_there_is_said(kubeconfig: str, tmp_path: Path) -> 
     (answer,) = run({"verb": "GET", "path": "/version"}, kubeconfig=kubeconfig)
     assert answer["status"] == 0
     assert "refused" in answer["error"]
+
+
+def test_a_list_is_read_page_by_page_to_its_end(kubeconfig: str) -> None:
+    call = {"verb": "GET", "path": "/api/v1/pods?fieldSelector=status.phase%3DRunning", "fields": ["metadata.name"]}
+    (answer,) = run(call, kubeconfig=kubeconfig)
+    assert [item["metadata.name"] for item in answer["body"]["items"]] == [f"pod{n}" for n in range(1201)]
 
 
 def test_only_the_fields_that_were_asked_for_come_back(kubeconfig: str) -> None:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 AT_ONCE = 8
 CALL_S = 20.0
@@ -32,6 +32,8 @@ OK, REFUSED = 200, 300
 """A status, and the first of those that are no success."""
 LONGEST = 64 << 20
 """Bytes of an answer: 1,000 nodes with their images take about 12 MB."""
+PAGE = 500
+"""Items of a list that are asked for at once, as kubectl does; their number has no bound."""
 
 
 def connection(kubeconfig: str) -> tuple[str, ssl.SSLContext, dict[str, str]]:
@@ -99,11 +101,40 @@ class Caller:
             headers["Impersonate-User"] = one["user"]
         if one.get("group"):
             headers["Impersonate-Group"] = one["group"]
+        if one.get("fields"):
+            return self.listed(one, headers)
+        answered = self.asked_once(one, one["path"], headers)
+        if one.get("only") and answered["status"] < REFUSED and isinstance(answered["body"], dict):
+            answered["body"] = kept(answered["body"], one["only"])
+        return answered
+
+    def listed(self, one: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+        """All items of a list, page by page, each with the fields that are asked for."""
+        items: list[dict[str, Any]] = []
+        more = ""
+        while True:
+            path = f"{one['path']}{'&' if '?' in one['path'] else '?'}limit={PAGE}{more}"
+            answered = self.asked_once(one, path, headers)
+            body = answered["body"]
+            if answered["error"] or answered["status"] >= REFUSED or not isinstance(body, dict):
+                return answered
+            items += [kept(item, one["fields"]) for item in body.get("items") or ()]
+            token = (body.get("metadata") or {}).get("continue")
+            if not token:
+                return {"status": answered["status"], "body": {"items": items}, "error": ""}
+            if time.monotonic() > self.end:
+                why = f"the time budget of all calls is spent, {len(items)} items into the list"
+                return {"status": 0, "body": None, "error": why}
+            more = f"&continue={quote(token, safe='')}"
+
+    def asked_once(self, one: dict[str, Any], path: str, headers: dict[str, str]) -> dict[str, Any]:
         data = json.dumps(one["body"]).encode() if one.get("body") is not None else None
         try:
-            status, text = self.answer(one["verb"], self.prefix + one["path"], data, headers)
+            status, text = self.answer(one["verb"], self.prefix + path, data, headers)
         except (HTTPException, OSError) as error:
             return {"status": 0, "body": None, "error": str(error) or type(error).__name__}
+        if len(text) > LONGEST:
+            return {"status": status, "body": None, "error": f"an answer of more than {LONGEST >> 20} MiB"}
         if one.get("text") and status == OK:
             return {"status": status, "body": text.decode(errors="replace"), "error": ""}
         try:
@@ -112,10 +143,6 @@ class Caller:
             return {"status": status, "body": None, "error": f"{len(text)} bytes that are no JSON"}
         if status >= REFUSED and isinstance(body, dict):
             body = kept(body, ["message"])
-        elif one.get("fields") and isinstance(body, dict):
-            body = {"items": [kept(item, one["fields"]) for item in body.get("items", ())]}
-        elif one.get("only") and isinstance(body, dict):
-            body = kept(body, one["only"])
         return {"status": status, "body": body, "error": ""}
 
     def answer(self, verb: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
