@@ -16,9 +16,10 @@ import pandas as pd
 
 from capacity.model import Plan
 from capacity.services import boot
-from capacity.services.boot import collected
+from capacity.services.boot import collected, consents
 from capacity.services.boot.collected import Answer, Heard
 from capacity.services.boot.consents import CONTENT
+from capacity.services.boot.intents import hyphened
 from capacity.services.boot.record import Installed
 from network.drivers import answers
 from network.drivers.answers import Source
@@ -45,11 +46,14 @@ Connect = Callable[[str, str, float], SshHost]
 
 @dataclass(frozen=True)
 class Collected:
-    """The records, what the spool says of the other servers, and what was refused, each with a name."""
+    """The records, what the spool says of the other servers, what was refused, each with a name, and the consents that servers ask
+    for (consents.asked_for).
+    """
 
     records: list[Installed]
     heard: Heard
     faults: list[str]
+    asked: list[str]
 
 
 def collect(
@@ -62,9 +66,10 @@ def collect(
     reach = connect or _over_ssh(plan)
     budget_s = plan.site.timeouts.ssh_s
     server = boot_server_name(plan)
-    heard = collected.writings(
-        found, collected.read(spool_of(reach(server, str(boot.boot_server(plan)), budget_s)), server)
-    )
+    spool = collected.read(spool_of(reach(server, str(boot.boot_server(plan)), budget_s)), server)
+    heard = collected.writings(found, spool)
+    reports = {host["device"]: spool.reports.get(hyphened(host["mac"]), ()) for host in found.servers()}
+    asked_for = consents.asked_for({name: reports[name] for name in heard.standing})
     addresses = {host["device"]: host["address"].partition("/")[0] for host in found.servers()}
     asked = within(
         heard.written, lambda name: ask(reach(name, addresses[name], budget_s)), NODES_BUDGET_S, "ask what runs"
@@ -72,7 +77,9 @@ def collect(
     said = {name: str(answer) if isinstance(answer, DeviceError) else answer for name, answer in asked.items()}
     uuids = {str(name): str(uuid) for name, uuid in assets["uuid"].items()}
     records, faults = collected.installed(heard, said, uuids, before)
-    return Collected(records, heard, [*heard.faults, *faults])
+    return Collected(
+        records, heard, [*heard.faults, *faults], [consent for asked in asked_for.values() for consent in asked]
+    )
 
 
 def boot_server_name(plan: Plan) -> str:

@@ -274,7 +274,7 @@ for serial in $SERIALS; do
     FOUND="$FOUND $serial=$drive"
 done
 
-DONE= FREE=
+DONE= FREE= FOREIGN=
 for pair in $FOUND; do
     serial=${pair%%=*} drive=${pair##*=}
     is=$(mark "$drive") has=$(content "$drive")
@@ -282,9 +282,10 @@ for pair in $FOUND; do
     case $is in
         "bringup writing $DEVICE $serial "*) FREE="$FREE $serial" ;;
         "bringup written $DEVICE $serial $VERSION "*) DONE="$DONE $serial=$has" ;;
-        *) [ "$has" = empty ] || stop foreign-content "drive $serial holds $has"; FREE="$FREE $serial" ;;
+        *) if [ "$has" = empty ]; then FREE="$FREE $serial"; else FOREIGN="$FOREIGN, drive $serial holds $has"; fi ;;
     esac
 done
+[ -z "$FOREIGN" ] || stop foreign-content "${FOREIGN#, }"
 if [ -n "$DONE" ] && [ -n "$FREE" ]; then
     stop half-new "$DONE holds this system,$FREE does not: rebuild the mirror from the running system"
 fi

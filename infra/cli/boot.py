@@ -1,6 +1,7 @@
 """boot: what a boot server needs to install the site's servers over the network, and who gets nothing; starts from a CD."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,15 @@ def add(verbs: Any) -> None:
         action="append",
         default=[],
         metavar="SERVER:SERIAL:SHA256",
-        help="consent to overwrite this drive while it has this content, as the stop foreign-content names both; may be repeated",
+        help="consent to overwrite this drive while it has this content, as the stop foreign-content names both; may be repeated. "
+        "Consents of earlier calls stay",
+    )
+    render.add_argument(
+        "--withdraw",
+        action="append",
+        default=[],
+        metavar="SERVER[:SERIAL]",
+        help="take back the consents of earlier calls to this server's drives, or to one of them; may be repeated",
     )
     add_out(render)
     collect = add_verb(
@@ -94,7 +103,7 @@ def add(verbs: Any) -> None:
 
 def run_collect(arguments: argparse.Namespace) -> int:
     from capacity.services import boot
-    from capacity.services.boot import record
+    from capacity.services.boot import consents, record
     from infra.boot.collect import collect
     from inventory.delivered.assets import load_assets
 
@@ -119,6 +128,9 @@ def run_collect(arguments: argparse.Namespace) -> int:
     if heard.silent:
         lines.append(f"{len(heard.silent)} of {servers} servers have never reported to the boot server")
     lines += [f"{name} stands at {why}" for name, why in heard.standing.items()]
+    if found.asked:
+        given = f"bringup boot render {shlex.quote(str(arguments.site))} {consents.overwrites(found.asked)}"
+        lines.append(f"If nothing on these drives is needed: {given}, then playbooks/boot.yml")
     lines += [f"Refused: {fault}" for fault in found.faults]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -237,16 +249,19 @@ def run_render(arguments: argparse.Namespace) -> int:
 
     plan = planned(arguments.site)
     out = var_dir(plan.site.name, arguments.out)
+    folder = out / "boot"
     try:
         found = boot.intents(plan, load_assets(plan.site))
         images = load_images(out / IMAGES)
         key = key_of_nodes(plan.site)
         configured = plan.site.fabric.nos or plan.site.oob.nos
         switch_key = public_key(plan.site, "switch") if plan.site.credentials_given and configured else ""
-        made = boot.files(plan, found, images, key, consents.parse(arguments.overwrite, found), switch_key)
+        given = consents.kept(offered(folder), arguments.withdraw, found)
+        for server, drives in consents.parse(arguments.overwrite, found).items():
+            given[server] = {**given.get(server, {}), **drives}
+        made = boot.files(plan, found, images, key, given, switch_key)
     except (boot.BootError, boot.ImageError, consents.ConsentError, roce.PublicKeyError) as error:
         raise UsageError(str(error)) from None
-    folder = out / "boot"
     written = [write_file(folder / name, text) for name, text in made.items()]
     for stale in stale_files(folder, written):
         stale.unlink()
@@ -263,11 +278,31 @@ def run_render(arguments: argparse.Namespace) -> int:
         for name in made
     ):
         lines.append(f"{first} switches are configured at their first boot; this was never run on a device")
+    lines += [
+        f"{server}: {serial} may be overwritten while it holds {content} (--withdraw {server}:{serial})"
+        for server, drives in sorted(given.items())
+        for serial, content in sorted(drives.items())
+    ]
     rows = made["nothing.csv"].splitlines()[1:]
     lines += [f"{len(rows)} devices get nothing:" if rows else "Every device boots.", *(f"  {row}" for row in rows)]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     return OK
+
+
+def offered(folder: Path) -> dict[str, dict[str, str]]:
+    """Consents of the rendering in this folder: server -> serial number -> content. UsageError for a plan that cannot be read."""
+    from capacity.services.boot.files import HTTP
+    from capacity.services.boot.starting import OfferError, parse_offer
+
+    given = {}
+    for path in sorted((folder / HTTP / "plan").glob("*.env")):
+        try:
+            offer = parse_offer(path.read_text(encoding="utf-8"))
+        except (OfferError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: {error}; remove it, and its consents with it, then render again") from None
+        given[offer.server] = dict(offer.consents)
+    return given
 
 
 def key_of_nodes(site: "Site") -> str:

@@ -971,13 +971,11 @@ def foreign(demo: Demo, bringing: Bringing, name: str) -> None:
 
 
 def consented(demo: Demo, bringing: Bringing, found: Intents, image: boot.Image, name: str) -> None:
-    """Drives that hold something are refused one after the other, each until there is consent to what lies on it."""
-    given: list[str] = []
-    for _ in bringing.servers[name].power.machine.drives:
-        expect(demo, bringing.bring([name], demo.say), name, "foreign-content")
-        mac = hyphened(bringing.servers[name].power.machine.mac)
-        given.append(consents.asked_for({name: bringing.segment.reports()[mac]})[name])
-        demo.render(found, image, given)
+    """Drives that hold something are refused, all in one stop, until there is consent to what lies on them."""
+    expect(demo, bringing.bring([name], demo.say), name, "foreign-content")
+    mac = hyphened(bringing.servers[name].power.machine.mac)
+    given = consents.asked_for({name: bringing.segment.reports()[mac]})[name]
+    demo.render(found, image, given)
     demo.say(f"{name}: consent to {' and '.join(text.split(':')[1] for text in given)}")
 
 

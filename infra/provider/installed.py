@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from capacity.build import build
 from capacity.services import boot
+from capacity.services.boot.consents import remedy
 from capacity.services.boot.life import BUDGET_S, Life, way_out
 from capacity.services.boot.starting import Target, outlook
 from infra.boot.built import IMAGES
@@ -52,7 +53,8 @@ class StoppedError(DeviceError):
     """A server that stands still on its way to ready."""
 
     def __init__(self, life: Life) -> None:
-        super().__init__(life.server, life.step, "ready", f"{life.stopped}: {life.text}", way_out(life.stopped))
+        next_step = remedy(life.server, life.stopped, life.text)
+        super().__init__(life.server, life.step, "ready", f"{life.stopped}: {life.text}", next_step)
 
 
 class Makes(Protocol):

@@ -88,6 +88,9 @@ def test_a_consent_goes_to_the_plan_of_its_server_and_to_no_other(here: Path) ->
     assert "CONSENTS=''\n" in (plans / "02-5e-00-00-00-02.env").read_text()
 
 
+A, B = "ab" * 32, "cd" * 32
+
+
 def test_a_server_that_is_written_again_by_consent_gets_a_seed_and_gets_it_once(here: Path) -> None:
     """Rendered, put in place by the role's module, served, written; and again, with the state that the boot server keeps."""
     lease(here, MINE)
@@ -110,13 +113,52 @@ def test_a_server_that_is_written_again_by_consent_gets_a_seed_and_gets_it_once(
     rendered()
     with running(here) as client:
         assert written(client) == [410, 410, 410], "nobody consented to write it once more"
-        for content in ("ab" * 32, "cd" * 32):
+        for content in (A, B):
             rendered(*(f"--overwrite=gpu001:DISK-gpu001-{n}:{content}" for n in (0, 1)))
             assert written(client) == [200, 200, 200]
             assert written(client) == [410, 410, 410]
-    rendered(*(f"--overwrite=gpu001:DISK-gpu001-{n}:{'ab' * 32}" for n in (0, 1)))
+    rendered(*(f"--overwrite=gpu001:DISK-gpu001-{n}:{A}" for n in (0, 1)))
     with running(here) as client:
         assert written(client) == [410, 410, 410], "a consent that was used"
+
+
+def consents_in(here: Path) -> dict[str, str]:
+    """By MAC what the rendered plan says of consents."""
+    plans = (here / "var/hall/boot/http/plan").glob("*.env")
+    lines = {path.stem: path.read_text().splitlines() for path in plans}
+    return {mac: next(line for line in text if line.startswith("CONSENTS=")) for mac, text in lines.items()}
+
+
+def test_consents_of_earlier_calls_stay_and_are_shown_until_they_are_withdrawn(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for given in (f"gpu001:DISK-gpu001-0:{A}", f"gpu001:DISK-gpu001-1:{B}", f"gpu002:DISK-gpu002-0:{A}"):
+        assert cli.main(["boot", "render", "site.yaml", "--overwrite", given]) == OK
+    first, second = "02-5e-00-00-00-01", "02-5e-00-00-00-02"
+    both = {first: f"CONSENTS='DISK-gpu001-0={A} DISK-gpu001-1={B}'", second: f"CONSENTS='DISK-gpu002-0={A}'"}
+    assert consents_in(here) == both
+    capsys.readouterr()
+    assert cli.main(["boot", "render", "site.yaml"]) == OK
+    assert consents_in(here) == both
+    assert f"gpu001: DISK-gpu001-1 may be overwritten while it holds {B} (--withdraw gpu001:DISK-gpu001-1)" in (
+        capsys.readouterr().out
+    )
+    assert cli.main(["boot", "render", "site.yaml", "--withdraw", "gpu001:DISK-gpu001-0", "--withdraw", "gpu002"]) == OK
+    assert consents_in(here) == {first: f"CONSENTS='DISK-gpu001-1={B}'", second: "CONSENTS=''"}
+    assert cli.main(["boot", "render", "site.yaml", "--overwrite", f"gpu001:DISK-gpu001-1:{A}"]) == OK
+    assert consents_in(here)[first] == f"CONSENTS='DISK-gpu001-1={A}'", "a newer content of the same drive"
+
+
+def test_a_plan_of_an_earlier_rendering_that_cannot_be_read_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["boot", "render", "site.yaml"]) == OK
+    plan = here / "var/hall/boot/http/plan/02-5e-00-00-00-01.env"
+    plan.write_text("half")
+    assert cli.main(["boot", "render", "site.yaml"]) == CANNOT
+    assert f"{plan}: line 1 is no assignment" in " ".join(capsys.readouterr().err.split())
+    plan.unlink()
+    assert cli.main(["boot", "render", "site.yaml"]) == OK
 
 
 def test_a_consent_that_names_no_planned_drive_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

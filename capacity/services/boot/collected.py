@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import TypedDict
 
+from capacity.services.boot.consents import remedy
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import DONE, SAFE_STOPS, WORKING, Report
 from capacity.services.boot.record import Installed, read_back
@@ -147,7 +148,7 @@ def writings(found: Intents, spool: Spool) -> Heard:
         elif said[-1].state in WORKING:
             working.append(server)
         elif said[-1].state not in DONE:
-            standing[server] = f"{said[-1].state}: {said[-1].text}; {SAFE_STOPS[said[-1].state]}"
+            standing[server] = f"{said[-1].state}: {said[-1].text}; {remedy(server, said[-1].state, said[-1].text)}"
         else:
             try:
                 written[server] = _last(host, said)

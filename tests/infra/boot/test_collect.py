@@ -2,6 +2,8 @@
 
 import getpass
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +20,7 @@ from inventory.delivered.assets import load_assets
 from network.drivers.credentials import SshCredentials
 from network.drivers.errors import BadAnswer, IdentityMismatch, Unreachable, UnreadableAnswer
 from network.drivers.ssh import Completed, SshHost
-from tests.capacity.services.boot.test_collected import ROOT, UUID, VERSION, spool, told
+from tests.capacity.services.boot.test_collected import ROOT, SECOND, UUID, VERSION, spool, told
 from tests.network.sshd import serving
 from tests.plans import plan_of
 
@@ -126,6 +128,31 @@ def test_the_verb_says_no_where_something_was_refused(
     stranger = {**reports[0], "mac": "02-00-00-00-00-99"}
     assert verb(monkeypatch, {"boot server": spool(*reports, stranger), "gpu001": NODE}) == JUDGED_NO
     assert "Refused: 02-00-00-00-00-99 is no boot port of the plan" in capsys.readouterr().out
+
+
+def test_the_verb_names_the_command_that_consents_to_what_all_servers_ask_for(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reports: list[dict[str, Any]]
+) -> None:
+    plan = plan_of("lab-metal")
+    second = told(boot.intents(plan, load_assets(plan.site)), SECOND)
+    held = [
+        f"drive SIM-DR-1001A holds {'3f' * 32}, drive SIM-DR-1001B holds {'4a' * 32}",
+        f"drive SIM-DR-1002B holds {'5b' * 32}",
+    ]
+    stops = [
+        {**said[0], "state": "foreign-content", "text": text, "time": 5000.0}
+        for said, text in zip((reports, second), held, strict=True)
+    ]
+    assert verb(monkeypatch, {"boot server": spool(*reports, *second, *stops)}) == JUDGED_NO
+    said = capsys.readouterr().out
+    command = re.search(
+        r"If nothing on these drives is needed: (bringup boot render .*), then playbooks/boot.yml", said
+    )
+    assert command
+    assert shlex.split(command[1])[3:] == [
+        *("lab-metal", "--overwrite", f"gpu001:SIM-DR-1001A:{'3f' * 32}"),
+        *("--overwrite", f"gpu001:SIM-DR-1001B:{'4a' * 32}", "--overwrite", f"gpu002:SIM-DR-1002B:{'5b' * 32}"),
+    ]
 
 
 def test_a_silent_boot_server_leaves_the_record_as_it_is(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,12 @@ def test_a_server_that_stopped_after_an_earlier_writing_is_not_recorded(found: I
     )
 
 
+def test_the_seed_that_the_boot_server_notes_is_no_fault(found: Intents) -> None:
+    said = heard(found, *told(found, seed="ab" * 32))
+    assert said.faults == []
+    assert said.written["gpu001"].at == 1003.0
+
+
 def test_a_server_found_with_its_image_keeps_its_last_writing(found: Intents) -> None:
     again = {**told(found, at=5000.0)[0], "state": "already-written"}
     assert heard(found, *told(found), again).written["gpu001"].at == 1003.0

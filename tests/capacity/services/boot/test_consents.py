@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capacity.services.boot import files, intents
-from capacity.services.boot.consents import ConsentError, asked_for, parse
+from capacity.services.boot.consents import ConsentError, asked_for, kept, parse, remedy
 from capacity.services.boot.intents import Intents, hyphened
-from capacity.services.boot.life import Report
+from capacity.services.boot.life import Report, way_out
 from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
 from tests.capacity.services.boot.cases import PUBLIC_KEY, image
@@ -21,6 +21,8 @@ from tests.plans import plan_of
 
 HELD = "3f" * 32
 OTHER = "4a" * 32
+REFUSAL = f"drive SIM-DR-1001A holds {HELD}, drive SIM-DR-1001B holds {OTHER}"
+"""As deploy.sh says it; see the tests of its text below."""
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
@@ -51,12 +53,45 @@ def test_what_names_less_is_no_consent(text: str, why: str) -> None:
 
 def test_the_refusal_of_a_server_names_the_consent_that_it_asks_for() -> None:
     reports = {
-        "gpu001": [Report(1.0, "started"), Report(2.0, "foreign-content", f"drive SIM-DR-1001A holds {HELD}")],
+        "gpu001": [Report(1.0, "started"), Report(2.0, "foreign-content", REFUSAL)],
         "gpu002": [Report(1.0, "foreign-content", f"drive SIM-DR-1002A holds {HELD}"), Report(2.0, "written", "hash")],
     }
     asked = asked_for(reports)
-    assert asked == {"gpu001": f"gpu001:SIM-DR-1001A:{HELD}"}, "gpu002 went on since"
-    assert parse(asked.values(), found()) == {"gpu001": {"SIM-DR-1001A": HELD}}
+    assert list(asked) == ["gpu001"], "gpu002 went on since"
+    assert parse(asked["gpu001"], found()) == {"gpu001": {"SIM-DR-1001A": HELD, "SIM-DR-1001B": OTHER}}
+
+
+def test_what_to_do_about_foreign_content_has_the_words_for_all_drives() -> None:
+    said = remedy("gpu001", "foreign-content", REFUSAL)
+    words = f"--overwrite gpu001:SIM-DR-1001A:{HELD} --overwrite gpu001:SIM-DR-1001B:{OTHER}"
+    assert said.endswith(f": bringup boot render SITE {words}")
+    assert remedy("gpu001", "half-new", REFUSAL) == way_out("half-new")
+    assert remedy("gpu001", "foreign-content", "drive S1 holds something") == way_out("foreign-content")
+
+
+def test_a_serial_number_that_a_machine_made_up_is_no_command() -> None:
+    said = remedy("gpu001", "foreign-content", f"drive $(reboot) holds {HELD}")
+    assert f"--overwrite 'gpu001:$(reboot):{HELD}'" in said
+
+
+def test_consents_stay_until_they_are_withdrawn_or_their_drive_is_planned_no_more() -> None:
+    earlier = {
+        "gpu001": {"SIM-DR-1001A": HELD, "SIM-DR-1001B": OTHER, "REPLACED": HELD},
+        "gpu002": {"SIM-DR-1002A": HELD},
+        "gpu009": {"SIM-DR-1009A": HELD},
+    }
+    both = {"SIM-DR-1001A": HELD, "SIM-DR-1001B": OTHER}
+    assert kept(earlier, [], found()) == {"gpu001": both, "gpu002": {"SIM-DR-1002A": HELD}}
+    assert kept(earlier, ["gpu001:SIM-DR-1001A", "gpu002"], found()) == {
+        "gpu001": {"SIM-DR-1001B": OTHER},
+        "gpu002": {},
+    }
+
+
+@pytest.mark.parametrize("text", ["gpu001:SIM-DR-1001B", "gpu003", "", "gpu001:REPLACED"])
+def test_what_was_not_consented_to_cannot_be_withdrawn(text: str) -> None:
+    with pytest.raises(ConsentError, match=rf"^--withdraw {text}: no such consent; there are: gpu001:SIM-DR-1001A$"):
+        kept({"gpu001": {"SIM-DR-1001A": HELD, "REPLACED": HELD}}, [text], found())
 
 
 @given(HEX)
@@ -85,7 +120,7 @@ restart() { exit 0; }
 def decided(folder: Path, given_to: dict[str, str], **drives: tuple[str, str]) -> str:
     """What deploy.sh says of drives d1 and d2 with these marks and contents, and writes for `write` (a third argument)."""
     script = (repo_root() / "infra/boot/deploy.sh").read_text()
-    decision = script[script.index("\nDONE= FREE=\n") : script.index("\nreport writing ")]
+    decision = script[script.index("\nDONE= FREE= FOREIGN=\n") : script.index("\nreport writing ")]
     for name, (mark, content) in drives.items():
         (folder / f"{name}.mark").write_text(mark + "\n" if mark else "")
         (folder / f"{name}.content").write_text(content + "\n")
@@ -114,14 +149,19 @@ def test_empty_drives_are_written(tmp_path: Path) -> None:
 
 
 def test_each_drive_that_holds_something_is_refused_by_serial_number_and_content(tmp_path: Path) -> None:
-    assert decided(tmp_path, {}, d1=FOREIGN, d2=FOREIGN) == f"foreign-content drive S1 holds {HELD}"
+    both = decided(tmp_path, {}, d1=FOREIGN, d2=("", OTHER))
+    assert both == f"foreign-content drive S1 holds {HELD}, drive S2 holds {OTHER}"
+    state, _, text = both.partition(" ")
+    (asked,) = asked_for({"gpu001": [Report(1.0, state, text)]}).values()
+    assert asked == (f"gpu001:S1:{HELD}", f"gpu001:S2:{OTHER}")
+    assert decided(tmp_path, {"S1": HELD, "S2": OTHER}, d1=FOREIGN, d2=("", OTHER)) == "write S1 S2"
     assert decided(tmp_path, {"S1": HELD}, d1=FOREIGN, d2=FOREIGN) == f"foreign-content drive S2 holds {HELD}"
     assert decided(tmp_path, {"S1": HELD, "S2": HELD}, d1=FOREIGN, d2=FOREIGN) == "write S1 S2"
 
 
 def test_a_consent_holds_for_its_drive_and_its_content_only(tmp_path: Path) -> None:
     swapped = decided(tmp_path, {"S1": OTHER, "S2": HELD}, d1=FOREIGN, d2=("", OTHER))
-    assert swapped == f"foreign-content drive S1 holds {HELD}"
+    assert swapped == f"foreign-content drive S1 holds {HELD}, drive S2 holds {OTHER}"
 
 
 def test_a_consent_is_used_once(tmp_path: Path) -> None:
@@ -147,7 +187,7 @@ def test_the_mark_of_another_drive_or_server_is_no_permission(tmp_path: Path, se
 
 def test_another_version_of_the_image_asks_for_consent(tmp_path: Path) -> None:
     old = {name: ours("written", serial, version="ffffffffffff") for name, serial in (("d1", "S1"), ("d2", "S2"))}
-    assert decided(tmp_path, {}, **old) == f"foreign-content drive S1 holds {OTHER}"
+    assert decided(tmp_path, {}, **old) == f"foreign-content drive S1 holds {OTHER}, drive S2 holds {OTHER}"
     assert decided(tmp_path, {"S1": OTHER, "S2": OTHER}, **old) == "write S1 S2"
 
 

@@ -188,7 +188,7 @@ CONTENT = "ab" * 32
 def test_a_refusal_names_the_consent_that_it_asks_for_and_that_consent_is_taken():
     refusal = Report(5.0, "foreign-content", f"drive DISK-gpu001-1 holds {CONTENT}")
     asked = asked_for({"gpu001": [Report(1.0, "started"), refusal], "gpu002": [Report(1.0, "written")], "gpu003": []})
-    assert parse(asked.values(), FOUND) == {"gpu001": {"DISK-gpu001-1": CONTENT}}
+    assert parse(asked["gpu001"], FOUND) == {"gpu001": {"DISK-gpu001-1": CONTENT}}
 
 
 @pytest.mark.parametrize(
