@@ -10,7 +10,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bringup_probe
-short_description: Container kind, cgroup version and controllers, memory, NUMA nodes, swap, name servers
+short_description: Container kind, cgroup version and controllers, memory, NUMA nodes, swap, name servers, membership of a cluster
 options: {}
 """
 RETURN = r"""
@@ -20,7 +20,7 @@ ansible_facts:
     C(cgroup) (C(v1), which includes hybrid, or C(v2)), C(confining) (controllers that a daemon
     may make groups in), C(memory_mib), C(numa_nodes) (how many the kernel has), C(swap) (what it swaps to) and C(resolv_conf)
     (the file that names the servers which are asked in the end: systemd-resolved's, where /etc/resolv.conf names its stub on
-    127.0.0.53).
+    127.0.0.53) and C(kubernetes_member) (whether a run has given it certificates of a cluster's authorities).
   type: dict
   returned: always
 """
@@ -29,6 +29,8 @@ BUDGET_S = 20
 RESOLVED, RESOLV_CONF = "/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"
 """systemd-resolved.service(8), /etc/resolv.conf."""
 NUMA = "/sys/devices/system/node"
+MEMBER = "/etc/kubernetes/pki/ca.crt"
+"""Of the role kubernetes."""
 CONTROLLERS = ("cpuset", "devices", "freezer", "memory")
 
 
@@ -93,6 +95,7 @@ def main() -> None:
         "numa_nodes": numa_nodes(os.listdir(NUMA) if os.path.isdir(NUMA) else []),
         "swap": swap_of(swaps),
         "resolv_conf": RESOLVED if os.path.exists(RESOLVED) else RESOLV_CONF,
+        "kubernetes_member": os.path.exists(MEMBER),
         "confining": confining(cgroup, container_kind(virt), lambda path: os.access(path, os.W_OK)),
     }
     module.exit_json(changed=False, ansible_facts={"bringup_probe": probe})

@@ -30,11 +30,13 @@ LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "con
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
     "resolv_conf": "/etc/resolv.conf",
+    "kubernetes_member": False,
 }
 METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": ["memory"]} | {
     "numa_nodes": 8,
     "swap": [],
     "resolv_conf": "/run/systemd/resolve/resolv.conf",
+    "kubernetes_member": False,
 }
 GRACE = METAL | {"numa_nodes": 34}
 """A GB200's, by https://github.com/kubernetes/kubernetes/pull/135581."""
@@ -515,3 +517,76 @@ def test_a_run_that_was_cut_short_after_the_copy_is_made_up_for(
     for one in (tmp_path / "new").iterdir():
         one.replace(tmp_path / "programs" / one.name)
     assert upgrade("1.36.4", "--check") == ["Restart"]
+
+
+@pytest.fixture
+def signing(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """A run of the role's tasks about authorities on ctl01 and gpu001: its status and output. ctl02 is outside of it, ctl03 away.
+
+    members: servers with certificates of the cluster.
+    """
+    tasks = yaml.safe_load((PLAYBOOKS / "roles" / "kubernetes" / "tasks" / "main.yml").read_text())
+    first, last = ([number for number, one in enumerate(tasks) if "bringup_pki" in one][end] for end in (0, -1))
+    target = tmp_path / "roles" / "kubernetes"
+    for part in ("defaults", "vars"):
+        shutil.copytree(PLAYBOOKS / "roles" / "kubernetes" / part, target / part)
+    (target / "tasks").mkdir()
+    text = yaml.safe_dump(tasks[first : last + 1]).replace(
+        "/etc/kubernetes/pki/ca.crt", f"{tmp_path}/{{{{ item }}}}/ca.crt"
+    )
+    (target / "tasks" / "main.yml").write_text(text)
+    book = [{"hosts": "ctl01:gpu001", "gather_facts": False, "roles": ["kubernetes"]}]
+    (tmp_path / "book.yml").write_text(yaml.safe_dump(book))
+    known = {
+        "bringup_site": "hall",
+        "bringup_kubernetes": {"authorities": ["ca", "etcd-ca"], "certificates": []},
+        "kubernetes_authority_folder": str(tmp_path / "authorities"),
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+    }
+    away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+
+    def run(*members: str) -> tuple[int, str]:
+        hosts: dict[str, dict[str, Any]] = {"ctl01": {}, "ctl02": {}, "ctl03": away, "gpu001": {}}
+        for name in ("ctl01", "gpu001"):
+            hosts[name]["bringup_probe"] = LIGHT | {"kubernetes_member": name in members}
+        for name in set(members) - {"ctl01", "gpu001"}:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "ca.crt").touch()
+        groups = {"controller": ("ctl01", "ctl02", "ctl03"), "compute": ("gpu001",)}
+        children = {group: {"hosts": {name: hosts[name] for name in names}} for group, names in groups.items()}
+        (tmp_path / "hosts.yaml").write_text(yaml.safe_dump({"all": {"vars": known, "children": children}}))
+        done = ansible(
+            "ansible-playbook",
+            str(tmp_path / "book.yml"),
+            *("-i", str(tmp_path / "hosts.yaml")),
+            var=tmp_path / "var",
+            options={
+                "ANSIBLE_INVENTORY_ENABLED": "yaml",
+                "ANSIBLE_ROLES_PATH": str(tmp_path / "roles"),
+                "ANSIBLE_SSH_RETRIES": "0",
+            },
+        )
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    return run
+
+
+@pytest.mark.parametrize("member", ["gpu001", "ctl02"], ids=["a node of the run", "a controller outside of it"])
+def test_a_cluster_gets_no_second_authorities(
+    member: str, signing: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    status, said = signing(member)
+    assert status != 0
+    assert f"{tmp_path}/authorities on ctl01 lacks authority ca, authority etcd-ca, secret tokens.key" in said
+    assert f"have certificates of this cluster: {member}. Bring the copy of that folder back" in said
+    assert not (tmp_path / "authorities").exists()
+
+
+def test_a_new_cluster_gets_authorities_once_and_keeps_them(
+    signing: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    assert signing()[0] == 0
+    made = (tmp_path / "authorities" / "ca.crt").read_text()
+    assert signing("ctl01", "gpu001", "ctl02")[0] == 0
+    assert (tmp_path / "authorities" / "ca.crt").read_text() == made
