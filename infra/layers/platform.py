@@ -15,7 +15,7 @@ import pulumi_kubernetes as k8s
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.services.platform.objects import MANAGED_BY, OWNER
-from capacity.services.platform.sharing import configuration, profiles
+from capacity.services.platform.sharing import configuration, profiles, whole_nodes
 from infra.kube.manifests import installed
 
 FORCE = {"pulumi.com/patchForce": "true"}
@@ -32,6 +32,7 @@ class Platform(pulumi.ComponentResource):
         self._needs: dict[str, list[str]] = {}
         """{kind: keys of what its objects need}: its definition, and the controller whose webhook judges it."""
         objects, shared = design(plan).objects, profiles(plan)
+        self._nodes = len(whole_nodes(plan)) + sum(len(one.nodes) for one in shared)
         for one in configuration(shared):  # before the device plugin, which reads it when it starts
             self._declare(one.key, one.manifest, [])
             self._needs["DaemonSet"] = [one.key]
@@ -61,9 +62,14 @@ class Platform(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(
             parent=self, provider=self._cluster, depends_on=[self.declared[one] for one in dict.fromkeys(needed)]
         )
+        if manifest["kind"] == "DaemonSet":
+            manifest = in_time(manifest, self._nodes)
         self.declared[key] = declare(key, manifest, options)
 
 
+ROLLOUT_S, NODE_S = 600, 1
+"""For the roll-out of a DaemonSet: a minute for each tenth of its nodes, which start anew together, and a second for each node to
+fetch its image from one registry. A choice of ours."""
 WORKLOADS = ("Deployment", "DaemonSet")
 TYPES: dict[tuple[str, str], Any] = {
     ("v1", "ConfigMap"): k8s.core.v1.ConfigMap,
@@ -101,6 +107,13 @@ def declare(key: str, manifest: Mapping[str, Any], options: pulumi.ResourceOptio
             key, api_version=version, kind=kind, metadata=metadata, opts=options, **body
         )
     return declared_as(key, metadata=metadata, opts=options, **{snake(name): value for name, value in body.items()})
+
+
+def in_time(manifest: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    """A DaemonSet with as much time for its roll-out as that many nodes need (annotation of Pulumi's plugin, and of ours)."""
+    metadata = manifest["metadata"]
+    budget = {"pulumi.com/timeoutSeconds": str(ROLLOUT_S + NODE_S * nodes)}
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **budget}}}
 
 
 def key_of(manifest: Mapping[str, Any]) -> str:

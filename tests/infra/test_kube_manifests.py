@@ -140,6 +140,11 @@ def test_a_device_plugin_starts_anew_on_a_node_out_of_service() -> None:
         assert ours.get("effect", taint["effect"]) == taint["effect"]
 
 
+def test_an_update_takes_down_a_tenth_of_the_device_plugins_at_once() -> None:
+    for found in installed(shared={"time-slices-4": "a: 1\n"})["k8s-device-plugin"]:
+        assert found["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+
+
 def test_nodes_of_each_way_of_sharing_have_a_device_plugin_of_their_own() -> None:
     """A node's pods keep theirs until its label says otherwise, and no two run on one node."""
     texts = {"time-slices-4": "a: 1\n", "mig-1g.10gb": "b: 1\n"}

@@ -14,6 +14,7 @@ from pulumi.runtime.mocks import MockMonitor
 import infra.__main__ as program
 from capacity.model import Plan
 from capacity.services.platform import design
+from capacity.services.platform.sharing import whole_nodes
 from infra.kube.access import kubeconfig_of
 from infra.kube.manifests import installed
 from infra.layers import platform as layer
@@ -112,6 +113,20 @@ def test_a_device_plugin_starts_when_its_configuration_is_there_and_waits_for_no
     plugins = [name for name in needs if name.startswith("DaemonSet/kube-system/nvidia-device-plugin")]
     assert len(plugins) == 3
     assert [needs[name] for name in plugins] == [["ConfigMap/kube-system/bringup-device-plugin"]] * 3
+
+
+def test_a_device_plugin_has_as_much_time_as_its_nodes_need(lab: Any) -> None:
+    made, _ = lab
+    budgets = {
+        name: inputs["metadata"]["annotations"].get("pulumi.com/timeoutSeconds")
+        for (_, name), inputs in made.items()
+        if name.startswith(("DaemonSet/", "Deployment/"))
+    }
+    nodes = len(whole_nodes(plan_of("lab")))
+    assert {name: budget for name, budget in budgets.items() if budget} == {
+        "DaemonSet/kube-system/nvidia-device-plugin-daemonset": str(600 + nodes)
+    }
+    assert int(layer.in_time({"metadata": {}}, 1000)["metadata"]["annotations"]["pulumi.com/timeoutSeconds"]) == 1600
 
 
 def test_no_content_of_a_secret_is_declared(lab: Any) -> None:

@@ -1,6 +1,7 @@
 """Whether a workload has rolled out, and what keeps its pods from running. Pure.
 
-The rules are those of `kubectl rollout status` (k8s.io/kubectl, pkg/polymorphichelpers/rollout_status.go).
+The rules are those of `kubectl rollout status` (k8s.io/kubectl, pkg/polymorphichelpers/rollout_status.go), but for a DaemonSet: on
+hundreds of nodes some are always away, so as many pods may be old or not available as its own update may take down at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +48,18 @@ def _deployment(spec: Object, status: Object) -> Rollout:
 def _daemon_set(spec: Object, status: Object) -> Rollout:
     wanted = status.get("desiredNumberScheduled", 0)
     updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
-    return Rollout(updated >= wanted and ready >= wanted, f"{updated} of {wanted} pods updated, {ready} available")
+    old, away = max(wanted - updated, 0), max(wanted - ready, 0)
+    given = (spec.get("updateStrategy", {}).get("rollingUpdate") or {}).get("maxUnavailable", 0)
+    # A pod may be both, which counts twice. Where all are away nothing says that the new ones work.
+    done = old + away <= may_be_away(given, wanted) and (ready > 0 or not wanted)
+    return Rollout(done, f"{updated} of {wanted} pods updated, {away} not available")
+
+
+def may_be_away(given: int | str, wanted: int) -> int:
+    """Pods of a DaemonSet by its maxUnavailable, a number or a percentage, which rounds up (k8s.io/api, apps/v1)."""
+    if isinstance(given, int):
+        return given
+    return -(-wanted * int(given.removesuffix("%")) // 100)
 
 
 def _stateful_set(spec: Object, status: Object) -> Rollout:

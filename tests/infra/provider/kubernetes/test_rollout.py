@@ -1,6 +1,8 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from infra.provider.kubernetes.rollout import Rollout, obstacle, rollout
+from infra.provider.kubernetes.rollout import Rollout, may_be_away, obstacle, rollout
 
 
 def deployment(generation: int = 2, observed: int = 2, reason: str = "", **counts: int) -> dict[str, object]:
@@ -42,6 +44,36 @@ def test_a_daemon_set_is_done_on_every_node(available: int, done: bool) -> None:
     found = rollout({"kind": "DaemonSet", "metadata": {}, "status": status})
     assert found is not None
     assert found.done is done
+
+
+@pytest.mark.parametrize(
+    ("wanted", "updated", "available", "done"),
+    [
+        (1000, 1000, 900, True),
+        (1000, 1000, 899, False),
+        (1000, 970, 970, True),
+        (1000, 100, 900, False),
+        (4, 4, 3, True),
+        (2, 1, 1, False),
+        (1, 1, 0, False),
+        (0, 0, 0, True),
+    ],
+    ids=["a tenth away", "more", "nodes down", "stuck", "one of four", "stuck on two", "none works", "no node"],
+)
+def test_a_daemon_set_is_done_when_no_more_are_old_or_away_than_its_update_takes_down(
+    wanted: int, updated: int, available: int, done: bool
+) -> None:
+    status = {"desiredNumberScheduled": wanted, "updatedNumberScheduled": updated, "numberAvailable": available}
+    spec = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}}
+    seen = f"{updated} of {wanted} pods updated, {wanted - available} not available"
+    assert rollout({"kind": "DaemonSet", "metadata": {}, "spec": spec, "status": status}) == Rollout(done, seen)
+
+
+@given(st.integers(0, 100), st.integers(0, 20_000))
+def test_a_part_of_the_pods_rounds_up(percent: int, wanted: int) -> None:
+    found = may_be_away(f"{percent}%", wanted)
+    assert found - 1 < wanted * percent / 100 <= found or found == wanted * percent == 0
+    assert may_be_away(found, wanted) == found
 
 
 def pod(name: str, ready: bool = False, waiting: str = "", unscheduled: str = "") -> dict[str, object]:
