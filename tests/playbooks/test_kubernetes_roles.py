@@ -590,3 +590,60 @@ def test_a_new_cluster_gets_authorities_once_and_keeps_them(
     made = (tmp_path / "authorities" / "ca.crt").read_text()
     assert signing("ctl01", "gpu001", "ctl02")[0] == 0
     assert (tmp_path / "authorities" / "ca.crt").read_text() == made
+
+
+def played(folder: Path, book: dict[str, Any], **known: Any) -> tuple[int, str]:
+    """A play on ctl01, with ctl02 beside it, both on this machine: its status and output."""
+    hosts: dict[str, Any] = {"controller": {"hosts": {"ctl01": {}, "ctl02": {}}}}
+    known |= {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (folder / "hosts.yaml").write_text(yaml.safe_dump({"all": {"vars": known, "children": hosts}}))
+    (folder / "book.yml").write_text(yaml.safe_dump([book | {"gather_facts": False}]))
+    arguments = (str(folder / "book.yml"), "-i", str(folder / "hosts.yaml"))
+    options = {"ANSIBLE_INVENTORY_ENABLED": "yaml"}
+    done = ansible("ansible-playbook", *arguments, var=folder / "var", options=options)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+MEMBERS = """#!/bin/sh
+echo '8e9e05c52164694d, started, ctl02, https://10.79.1.18:2380, https://10.79.1.18:2379, false'
+echo '91bc3c398fb3c146, {status}, https://10.79.1.15:2380, , false'
+"""
+"""etcdctl member list, by the printer of etcd 3.6.8 (etcdctl/ctlv3/command/printer.go, makeMemberListTable)."""
+
+
+@pytest.mark.parametrize(
+    ("status", "data", "refused"),
+    [("started, ctl01", False, True), ("unstarted, ", False, False), ("started, ctl01", True, False)],
+    ids=["lost its data", "added anew", "has its data"],
+)
+def test_a_member_of_etcd_that_lost_its_data_is_not_started(
+    status: str, data: bool, refused: bool, tmp_path: Path
+) -> None:
+    tasks = yaml.safe_load((PLAYBOOKS / "roles" / "kubernetes_control_plane" / "tasks" / "main.yml").read_text())
+    names = [one["name"] for one in tasks]
+    chosen = tasks[names.index("Look for etcd's data") : names.index("Run the control plane")]
+    (tmp_path / "etcdctl").write_text(MEMBERS.format(status=status))
+    (tmp_path / "etcdctl").chmod(0o755)
+    if data:
+        (tmp_path / "etcd" / "member" / "wal").mkdir(parents=True)
+    code, said = played(
+        tmp_path,
+        {"hosts": "ctl01", "tasks": chosen},
+        kubernetes_programs=str(tmp_path),
+        kubernetes_etcd_folder=str(tmp_path / "etcd"),
+    )
+    assert (code != 0) is refused
+    assert ("but etcd on ctl02 has ctl01 as a member" in said) is refused
+
+
+def test_each_restore_is_a_cluster_of_its_own_to_etcd_and_the_same_on_every_controller(tmp_path: Path) -> None:
+    (play,) = yaml.safe_load((PLAYBOOKS / "restore.yml").read_text())
+    (token,) = [one for one in play["tasks"] if "ansible.builtin.set_fact" in one]
+    (block,) = [one for one in play["tasks"] if "block" in one]
+    (word,) = [one for one in block["block"][0]["ansible.builtin.command"]["argv"] if "cluster-token" in one]
+    book = {"hosts": "controller", "tasks": [token, {"ansible.builtin.debug": {"msg": f"{word}."}}]}
+    code, said = played(tmp_path, book, bringup_site="hall", backup="/var/backups/etcd/etcd-1.db")
+    assert code == 0
+    tokens = re.findall(r"--initial-cluster-token=(hall-etcd-1\.db-\d{8}T\d{6}Z)\.", said)
+    assert len(tokens) == 2
+    assert len(set(tokens)) == 1
