@@ -11,6 +11,9 @@ from infra.install.certificates import presented_pin
 from tests.infra.install.test_certificates import SIGN, SUBJECT, certificate, contact, service, with_certificates
 from tests.network.tls import self_signed
 
+pytestmark = pytest.mark.clock
+
+
 __all__ = ["certificate", "contact", "service", "with_certificates"]
 
 

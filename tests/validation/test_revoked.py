@@ -18,7 +18,7 @@ from tests.plans import plan_of
 from validation.facts import probes, revoked
 from validation.facts.revoked import Tried
 
-pytestmark = pytest.mark.needs("sshd")
+pytestmark = [pytest.mark.clock, pytest.mark.needs("sshd")]
 SERVER = "ctl01"
 
 

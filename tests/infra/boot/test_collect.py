@@ -24,6 +24,9 @@ from tests.capacity.services.boot.test_collected import ROOT, SECOND, UUID, VERS
 from tests.network.sshd import serving
 from tests.plans import plan_of
 
+pytestmark = pytest.mark.clock
+
+
 NODE = f"gpu {VERSION} {ROOT}\n{UUID}\nSIMULATED (bringup lab)\nbios\n"
 
 

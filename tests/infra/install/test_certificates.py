@@ -14,6 +14,9 @@ from network.drivers.redfish import Bmc
 from tests.network.drivers.test_redfish import certificate, service, with_certificates
 from tests.network.tls import self_signed
 
+pytestmark = pytest.mark.clock
+
+
 __all__ = ["certificate", "service", "with_certificates"]
 SUBJECT = "C=DE,ST=Bavaria,L=Munich,O=Example,OU=BMC"
 SIGN = "openssl x509 -req -in gpu001.csr -extfile gpu001.ext -CA ca.pem -CAkey ca.key -days 825 -out gpu001.pem"
