@@ -4,6 +4,7 @@
 
 The content is the SHA-256 over the first 2 MiB and the last MiB of the drive, as the initramfs reports it when it refuses
 (state foreign-content). Each writing leaves a random number among those bytes: after it the consent names nothing any more.
+An empty drive is written without a consent; gpu001:S6ABCD:empty asks for a seed for a server that was written before.
 Consents stay in the rendering until they are withdrawn, or another content of the same drive is consented to.
 """
 
@@ -15,6 +16,7 @@ from capacity.services.boot.intents import Intents
 from capacity.services.boot.life import Report, way_out
 
 CONTENT = re.compile(r"[0-9a-f]{64}")
+CONSENTED = re.compile(rf"{CONTENT.pattern}|empty")
 _DRIVE = re.compile(r"drive (\S+) holds ([0-9a-f]{64})")
 _SEPARATOR = ", "
 
@@ -36,8 +38,8 @@ def parse(texts: Iterable[str], found: Intents) -> dict[str, dict[str, str]]:
                 f"--overwrite {text}: {serial or 'no drive'} is no boot drive of {server}; "
                 f"these are: {', '.join(found.layouts[server].serials)}"
             )
-        if not CONTENT.fullmatch(content):
-            raise ConsentError(f"--overwrite {text}: the content is 64 hex digits, as the refusal names it")
+        if not CONSENTED.fullmatch(content):
+            raise ConsentError(f"--overwrite {text}: the content is 64 hex digits, as the refusal names it, or empty")
         made.setdefault(server, {})[serial] = content
     return made
 

@@ -36,7 +36,7 @@ SAFE_STOPS: Mapping[str, str] = {
     "no-plan": "nobody serves its plan: bringup boot render; from a CD: correct DEVICE:eth0 in assets.csv, then make a new CD",
     "no-medium": "the CD that it was started from cannot be read: insert it again, compare its SHA-256",
     "no-seed": "the boot server does not serve its seed, and nothing was written: bringup boot render and playbooks/boot.yml; "
-    "one that was used comes anew with a consent or another image",
+    "one that was used comes anew with another image or a consent (SERVER:SERIAL:empty for an empty drive)",
     "wrong-disk": "a planned boot drive is not there: correct DEVICE:boot0 … in assets.csv, or put the right drive in",
     "ambiguous-disk": "several devices have the serial number of one boot drive, as two namespaces or two paths of a drive do: "
     "leave one, or plan another drive",

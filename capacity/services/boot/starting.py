@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from capacity.services.boot.consents import CONTENT
+from capacity.services.boot.consents import CONSENTED
 from capacity.services.boot.life import Life, way_out
 
 _ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]{0,31})='([^'\\\n]{0,4096})'")
@@ -81,7 +81,7 @@ def parse_offer(text: str) -> Offer:
         raise OfferError(f"{', '.join(missing)} missing")
     pairs = [word.partition("=") for word in said["CONSENTS"].split()]
     consents = {serial: content for serial, _, content in pairs}
-    if len(consents) != len(pairs) or not all(CONTENT.fullmatch(content) for content in consents.values()):
+    if len(consents) != len(pairs) or not all(CONSENTED.fullmatch(content) for content in consents.values()):
         raise OfferError("CONSENTS are no pairs of serial number and content")
     return Offer(
         said["DEVICE"], said["ROLE"], said["VERSION"], said["ROOT_SHA256"], tuple(said["SERIALS"].split()), consents

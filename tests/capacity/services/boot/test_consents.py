@@ -14,6 +14,7 @@ from capacity.services.boot import files, intents
 from capacity.services.boot.consents import ConsentError, asked_for, kept, parse, remedy
 from capacity.services.boot.intents import Intents, hyphened
 from capacity.services.boot.life import Report, way_out
+from capacity.services.boot.starting import parse_offer
 from inventory.delivered.assets import load_assets
 from inventory.paths import repo_root
 from tests.capacity.services.boot.cases import PUBLIC_KEY, image
@@ -162,6 +163,23 @@ def test_each_drive_that_holds_something_is_refused_by_serial_number_and_content
 def test_a_consent_holds_for_its_drive_and_its_content_only(tmp_path: Path) -> None:
     swapped = decided(tmp_path, {"S1": OTHER, "S2": HELD}, d1=FOREIGN, d2=("", OTHER))
     assert swapped == f"foreign-content drive S1 holds {HELD}, drive S2 holds {OTHER}"
+
+
+def test_a_consent_to_an_empty_drive_reaches_no_other_content(tmp_path: Path) -> None:
+    consent = {"S1": "empty", "S2": "empty"}
+    assert decided(tmp_path, consent, d1=EMPTY, d2=EMPTY) == "write S1 S2"
+    assert decided(tmp_path, consent, d1=FOREIGN, d2=EMPTY) == f"foreign-content drive S1 holds {HELD}"
+    written = {"d1": ours("written", "S1", "a" * 64), "d2": ours("written", "S2", "b" * 64)}
+    assert decided(tmp_path, consent, **written).startswith("already-written ")
+
+
+def test_a_server_whose_drives_were_emptied_gets_another_seed_by_consent() -> None:
+    plan, who = plan_of("lab-metal"), found()
+    given_to = parse(["gpu001:SIM-DR-1001A:empty"], who)
+    before, after = (files(plan, who, {"gpu": image()}, PUBLIC_KEY, given) for given in ({}, given_to))
+    mac = hyphened(str(who.hosts.set_index("device").at["gpu001", "mac"]))
+    assert before[f"http/seed/{mac}/meta-data"] != after[f"http/seed/{mac}/meta-data"]
+    assert parse_offer(after[f"http/plan/{mac}.env"]).consents == {"SIM-DR-1001A": "empty"}
 
 
 def test_a_consent_is_used_once(tmp_path: Path) -> None:
