@@ -191,6 +191,7 @@ def no_answer(device: str, channel: str, error_kind: str, message: str) -> Findi
     """
     ids = {
         "IdentityMismatch": "IDENTITY-MISMATCH",
+        "UnknownHostKey": "IDENTITY-MISMATCH",
         "LoginRefused": "LOGIN-REFUSED",
         "PasswordChangeRequired": "LOGIN-REFUSED",
         "UnreadableAnswer": "ANSWER-UNREADABLE",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from inventory.findings import Finding
 from network import compare
 from network.discover import Port
+from network.drivers.errors import IdentityMismatch
 from network.drivers.pdu import Outlet
 from tests.findings import names
 
@@ -197,6 +198,7 @@ def test_identity_ignores_case_and_separators_and_names_the_wrong_field():
         ("snmp", "DeviceTimeout", "DEVICE-SILENT"),
         ("ssh", "Unreachable", "DEVICE-SILENT"),
         ("ssh", "IdentityMismatch", "IDENTITY-MISMATCH"),
+        *(("ssh", kind.__name__, "IDENTITY-MISMATCH") for kind in IdentityMismatch.__subclasses__()),
         ("redfish", "LoginRefused", "LOGIN-REFUSED"),
         ("redfish", "PasswordChangeRequired", "LOGIN-REFUSED"),
         ("redfish", "LoginNotGiven", "LOGIN-REFUSED"),
