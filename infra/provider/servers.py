@@ -149,15 +149,15 @@ class Servers(OfRack):
     def check(self, inputs: Data) -> list[tuple[str, str]]:
         """Only states that can be brought about are accepted."""
         return [
-            (f'servers["{name}"].{key}', f"{name}: {key} can only be {wanted}, not {server[key]!r}")
+            (f'servers["{name}"].{key}', f"{name}: {key} can only be {wanted}, not {server.get(key)!r}")
             for name, server in sorted(inputs["servers"].items())
             for key, allowed, wanted in (
-                ("power", ("On",), "On"),
+                ("power", ("On", None), "On"),
                 ("login", ("site",), "site"),
                 ("factory_login", ("refused", ""), "refused"),
                 ("boot", ("Disabled",), "Disabled"),
             )
-            if server.get(key, wanted) not in allowed
+            if server.get(key) not in allowed
         ]
 
     def apply(self, inputs: Data, state: Data | None) -> Applied:
@@ -172,10 +172,10 @@ class Servers(OfRack):
         return self._read(state, call_budget_s(site), {"powered_on": ours(self._ledger(site), state["servers"])})
 
     def delete(self, state: Data) -> list[str]:
-        """Shut down what we powered on."""
+        """Shut down what we powered on, by this resource or by the installation after it."""
         site, known = self._sites.get(state["site"]), state["servers"]
         ledger = self._ledger(site)
-        running = [name for name in state["powered_on"] if name in known]
+        running = sorted({*state["powered_on"], *ours(ledger, known)} & set(known))
         return each(
             running,
             lambda name: self._shut_down(state["site"], ledger, name, known[name]),

@@ -217,6 +217,15 @@ def test_a_server_that_ran_already_is_not_ours_and_is_not_shut_down(rack):
     assert (rack.servers["gpu001"].power_state, rack.servers["gpu002"].power_state) == ("On", "Off")
 
 
+def test_a_server_that_its_installation_switched_on_is_shut_down(rack):
+    del rack.inputs["servers"]["gpu001"]["power"]
+    state = rack.kind.apply(rack.inputs, None).state
+    rack.servers["gpu001"].power_state = "On"
+    rack.ledger.add("gpu001", rack.servers["gpu001"].serial)
+    assert rack.kind.delete(state) == []
+    assert rack.servers["gpu001"].power_state == "Off"
+
+
 def test_what_a_killed_run_powered_on_is_still_ours(rack):
     rack.kind.apply(rack.inputs, None)  # its state is lost
     state = rack.kind.apply(rack.inputs, None).state
