@@ -68,6 +68,8 @@ def member(site: Site, user: str, days: int) -> int:
     new.unlink(missing_ok=True)
     private(new, kubeconfig(own.read_text(encoding="utf-8"), made).encode())
     new.replace(target)
-    said = f"{target}: {user} until {made.ends}. It holds the user's key: hand it over unread by others, then delete it here"
+    said = (
+        f"{target}: {user} until {made.ends}. It holds the user's key: hand it to that user alone, then delete it here"
+    )
     standard_console().print(said, markup=False, highlight=False, soft_wrap=True)
     return OK

@@ -9,9 +9,10 @@ servers behind the API server (https://kubernetes.io/docs/setup/best-practices/c
 import base64
 import datetime
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from cryptography import x509
@@ -130,16 +131,22 @@ def load(path: Path) -> Pair:
 
 def kubeconfig(server: str, authority_pem: bytes, client: Pair) -> str:
     """A kubeconfig with everything embedded."""
-    user = {"client-certificate-data": _base64(client.pem), "client-key-data": _base64(client.key_pem)}
-    cluster = {"server": server, "certificate-authority-data": _base64(authority_pem)}
+    return kubeconfig_for(
+        {"server": server, "certificate-authority-data": _base64(authority_pem)}, "local", client.pem, client.key_pem
+    )
+
+
+def kubeconfig_for(cluster: Mapping[str, Any], name: str, certificate: bytes, key: bytes) -> str:
+    """A kubeconfig of a client by its certificate and key, PEM; `cluster` as a kubeconfig has it, `name` for all three parts."""
+    user = {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "current-context": "local",
-            "clusters": [{"name": "local", "cluster": cluster}],
-            "users": [{"name": "local", "user": user}],
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": dict(cluster)}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         }
     )
 

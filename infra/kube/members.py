@@ -11,14 +11,12 @@ the account's namespace say (capacity/services/platform/tenancy.py): who is in n
 import base64
 import binascii
 import contextlib
-import copy
 import secrets
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -26,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from infra.kube.access import ClusterError, Connection, no_answer
+from infra.kube.certificates import kubeconfig_for
 from inventory.yaml_data import handed_in
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -36,6 +35,8 @@ SIGNED_S = 30.0
 POLL_S = 0.2
 LEAST_S = 600
 """The least that a request may ask for (expirationSeconds)."""
+WAY_OUT = "See what kube-controller-manager says, which signs, and whether the kubeconfig names the right cluster"
+RIGHTS = "It is asked with the administrator's rights: take them anew with bringup kubeconfig SITE"
 
 Object = dict[str, Any]
 
@@ -85,22 +86,8 @@ def kubeconfig(administrators: str, one: Signed) -> str:
     """The administrator's kubeconfig with the member in its place: the same cluster, other credentials."""
     given = handed_in(administrators)
     current = next(entry for entry in given["contexts"] if entry["name"] == given["current-context"])
-    cluster = next(entry for entry in given["clusters"] if entry["name"] == current["context"]["cluster"])
-    credentials = {
-        "client-certificate-data": base64.b64encode(one.certificate).decode(),
-        "client-key-data": base64.b64encode(one.key).decode(),
-    }
-    context = {"cluster": cluster["name"], "user": one.user}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": one.user,
-            "clusters": [copy.deepcopy(cluster)],
-            "users": [{"name": one.user, "user": credentials}],
-            "contexts": [{"name": one.user, "context": context}],
-        }
-    )
+    named = next(entry for entry in given["clusters"] if entry["name"] == current["context"]["cluster"])
+    return kubeconfig_for(named["cluster"], one.user, one.certificate, one.key)
 
 
 def _signed(client: httpx.Client, connection: Connection, wanted: Object) -> bytes:
@@ -119,7 +106,8 @@ def _signed(client: httpx.Client, connection: Connection, wanted: Object) -> byt
         while True:
             status = _call(client, connection, "GET", f"{REQUESTS}/{name}").get("status", {})
             if failed := [one for one in status.get("conditions", ()) if one.get("type") in ("Failed", "Denied")]:
-                raise ClusterError(f"{name}: {failed[0]['type']}: {failed[0].get('message', '')}"[:400])
+                why = str(failed[0].get("message", ""))[:300]
+                raise ClusterError(f"{name}: {failed[0]['type']}: {why}. {WAY_OUT}")
             if status.get("certificate"):
                 return base64.b64decode(status["certificate"], validate=True)
             if time.monotonic() > end:
@@ -128,7 +116,7 @@ def _signed(client: httpx.Client, connection: Connection, wanted: Object) -> byt
                 )
             time.sleep(POLL_S)
     except (binascii.Error, TypeError, AttributeError, KeyError) as error:
-        raise ClusterError(f"{name}: expected a certificate, got {type(error).__name__}: {error}"[:400]) from None
+        raise ClusterError(f"{name}: expected a certificate, got {type(error).__name__}. {WAY_OUT}") from None
     finally:
         with contextlib.suppress(ClusterError):  # the cluster removes it by itself within an hour
             _call(client, connection, "DELETE", f"{REQUESTS}/{name}")
@@ -144,7 +132,7 @@ def _call(client: httpx.Client, connection: Connection, verb: str, url: str, bod
         said = None
     if answer.status_code >= 400 or not isinstance(said, dict):
         why = " ".join(str(said.get("message", "")).split())[:300] if isinstance(said, dict) else "no JSON"
-        raise ClusterError(f"{verb} {url}: {answer.status_code} {why}")
+        raise ClusterError(f"{verb} {url}: {answer.status_code} {why}. {RIGHTS}")
     return said
 
 
@@ -153,8 +141,8 @@ def _parsed(pem: bytes, key: ec.EllipticCurvePrivateKey, user: str) -> x509.Cert
     try:
         made = x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise ClusterError(f"{user}: the signed certificate cannot be read: {error}") from None
+        raise ClusterError(f"{user}: the signed certificate cannot be read: {error}. {WAY_OUT}") from None
     names = [attribute.value for attribute in made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if made.public_key() != key.public_key() or names != [user]:
-        raise ClusterError(f"{user}: the cluster signed another key or name: {', '.join(map(str, names))}")
+        raise ClusterError(f"{user}: the cluster signed another key or name: {', '.join(map(str, names))}. {WAY_OUT}")
     return made
