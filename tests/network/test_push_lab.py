@@ -1,16 +1,14 @@
 """Pushes to the lab's real FRR switches: clean, refused, killed at any moment, and one that shuts its own door."""
 
 import json
-import os
+import multiprocessing
 import random
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -31,29 +29,19 @@ from network.nos.frr import nftables
 from network.nos.frr.driver import Switch
 from network.push import Target, preview, push, targets
 from network.render import render_filter, render_structured, structured_config
-from tests.infra.lab.helpers import other_site
+from tests.infra.lab.helpers import small_site
 
 pytestmark = pytest.mark.lab
 
 NAME, OCTET = "pushlab", 92
 SEED = 20260101
 KILLS = 4
-ONE_PUSH = """
-import sys
-from inventory.site import load_site
-from capacity.build import build
-from network.push import push, targets
-from dataclasses import replace
-(target,) = targets(build(load_site(sys.argv[1])), only=["leaf01"])
-push([replace(target, config=open(sys.argv[2]).read())], neighbours_s=0)
-"""
 
 
 @dataclass
 class Fabric:
     """A lab's switches, with the intended configuration of each."""
 
-    site_path: Path
     plan: Plan
     assets: pd.DataFrame
     targets: dict[str, Target]
@@ -64,14 +52,13 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     """All switches configured; each test leaves them so."""
     lab.down(NAME)
     try:
-        path = Path(other_site(tmp_path_factory.mktemp("site"), NAME, OCTET))
-        site = load_site(path)
+        site = load_site(small_site(tmp_path_factory.mktemp("site"), NAME, OCTET, gpu_nodes=1))
         plan = build(site)
         up(site, plan)
         assets = load_assets(site)
         found = {target.name: target for target in targets(plan, assets)}
         assert {p.name: p.result for p in push(found.values())} == dict.fromkeys(found, "applied")
-        yield Fabric(path, plan, assets, found)
+        yield Fabric(plan, assets, found)
     finally:
         lab.down(NAME)
 
@@ -277,19 +264,24 @@ def test_a_push_that_shuts_its_own_door_is_undone_by_the_switch(fabric, monkeypa
     assert preview(leaf) == ""
 
 
-def test_a_push_killed_at_any_moment_is_repaired_by_the_next(fabric, tmp_path):
+def test_a_push_killed_at_any_moment_is_repaired_by_the_next(fabric):
     leaf = fabric.targets["leaf01"]
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([push.__module__])  # imported once, not by each push
+    ready = processes.Process()
+    ready.start()
+    ready.join()
     moments, killed = random.Random(SEED), 0
     for n in range(KILLS):
         config = leaf.config.replace("description spine01 swp1", f"description round {n}")
-        (tmp_path / "frr.conf").write_text(config)
-        arguments = [sys.executable, "-c", ONE_PUSH, str(fabric.site_path), str(tmp_path / "frr.conf")]
-        with subprocess.Popen(arguments, start_new_session=True, stdin=subprocess.DEVNULL) as child:
-            time.sleep(moments.uniform(1.5, 4.5))
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                killed += 1
-        wanted = leaf if n % 2 else replace(leaf, config=config)
+        changed = replace(leaf, config=config)
+        child = processes.Process(target=push, args=([changed],), kwargs={"neighbours_s": 0})
+        child.start()
+        time.sleep(moments.uniform(0.0, 3.0))
+        child.kill()
+        child.join()
+        killed += child.exitcode == -signal.SIGKILL
+        wanted = leaf if n % 2 else changed
         (pushed,) = push([wanted], neighbours_s=0)
         assert pushed.ok, pushed.note
         assert preview(wanted) == ""
