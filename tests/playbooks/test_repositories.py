@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from hashlib import sha256
@@ -30,6 +30,8 @@ REAL = [name for name in site_names() if name not in ("lab", "lab-metal", "lab-k
 PINNED = "25.05.3"
 INI = {"ANSIBLE_INVENTORY_ENABLED": "ini"}
 HEADER = "# Written by Ansible (role repositories)."
+KINDS = ("armoured", "binary")
+"""Forms of a public key."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,41 @@ def signer(folder: Path) -> Signer:
     return made(folder / "gpg")
 
 
-def book_of(tmp_path: Path, repositories: list[dict[str, Any]]) -> list[str]:
-    """Arguments of ansible-playbook that give this machine the role."""
+Repositories = list[dict[str, Any]]
+
+
+def book_of(tmp_path: Path, plays: Mapping[str, Repositories]) -> list[str]:
+    """Arguments of ansible-playbook that give this machine the role in a play each, by the name that it has there."""
     book, hosts = tmp_path / "book.yml", tmp_path / "hosts.ini"
-    play = {"hosts": "all", "gather_facts": False, "roles": ["repositories"]}
-    book.write_text(yaml.safe_dump([{**play, "vars": {"bringup_repositories": repositories}}]))
-    hosts.write_text(f"node ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+    role = {"gather_facts": False, "roles": ["repositories"]}
+    book.write_text(
+        yaml.safe_dump([{**role, "hosts": name, "vars": {"bringup_repositories": one}} for name, one in plays.items()])
+    )
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    hosts.write_text("".join(f"{name} {local}\n" for name in plays))
     return [str(book), "-i", str(hosts)]
 
 
-def ran_role(tmp_path: Path, repositories: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
-    """The role on this machine in check mode: what it would write is in the diff."""
-    words = [*book_of(tmp_path, repositories), "--check", "--diff"]
-    return ansible("ansible-playbook", *words, var=tmp_path, options=INI)
+EMPTY, KEYLESS = "no-repositories", "no-key"
+
+
+@pytest.fixture(scope="module")
+def in_check_mode(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the role says on this machine in check mode, by play, with what it would write; the play that fails is the last."""
+    plays: dict[str, Repositories] = {}
+    for site in REAL:
+        (one,) = plugin.repositories_of(load_site(site))
+        assert one["key"] == str(site_dir(site) / "slurm-packages.asc")  # beside the site file
+        plays |= {f"{site}-{kind}": [{**one, "key": str(getattr(signer, kind))}] for kind in KINDS}
+    plays |= {EMPTY: plugin.repositories_of(load_site("lab"))}
+    plays |= {KEYLESS: plugin.repositories_of(load_site("h100-1000-ib"))}
+    folder = tmp_path_factory.mktemp("check")
+    done = ansible("ansible-playbook", *book_of(folder, plays), "--check", "--diff", var=folder, options=INI)
+    said, _, recap = done.stdout.partition("PLAY RECAP")
+    parts = [part.partition("] ") for part in said.split("PLAY [")[1:]]
+    assert [name for name, _, _ in parts] == list(plays), done.stdout + done.stderr
+    results = {line.split()[0]: line for line in recap.splitlines()[1:] if line}
+    return {name: text + results[name] for name, _, text in parts}
 
 
 APT_OF_ITS_OWN = """
@@ -90,10 +114,10 @@ cd /etc/apt && for file in $(find keyrings sources.list.d -type f | sort); do ec
 """
 
 
-def ran_twice(tmp_path: Path, repositories: list[dict[str, Any]]) -> str:
+def ran_twice(tmp_path: Path, plays: Mapping[str, Repositories]) -> str:
     """The role, twice, on this machine with an /etc/apt that only it sees: its output, then every file that is there."""
     program = str(Path(sys.executable).with_name("ansible-playbook"))
-    command = ["unshare", "--mount", "sh", "-c", APT_OF_ITS_OWN, "sh", program, *book_of(tmp_path, repositories)]
+    command = ["unshare", "--mount", "sh", "-c", APT_OF_ITS_OWN, "sh", program, *book_of(tmp_path, plays)]
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(repo_root() / "ansible.cfg"),
@@ -114,17 +138,13 @@ def added(output: str, path: str) -> list[str]:
 
 
 @pytest.mark.needs("gpg")
-@pytest.mark.parametrize("kind", ["armoured", "binary"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("site", REAL)
-def test_a_node_of_each_shipped_site_gets_the_sources_and_the_key(site, kind, signer, tmp_path):
-    repositories = plugin.repositories_of(load_site(site))
-    (one,) = repositories
-    assert one["key"] == str(site_dir(site) / "slurm-packages.asc")  # beside the site file
-    key = getattr(signer, kind)
-    done = ran_role(tmp_path, [{**one, "key": str(key)}])
-    assert done.returncode == 0, done.stdout + done.stderr
-    keyring = f"/etc/apt/keyrings/site-slurm{key.suffix}"
-    assert added(done.stdout, "/etc/apt/sources.list.d/site-slurm.sources") == [
+def test_a_node_of_each_shipped_site_gets_the_sources_and_the_key(site, kind, signer, in_check_mode):
+    said = in_check_mode[f"{site}-{kind}"]
+    assert "failed=0" in said, said
+    keyring = f"/etc/apt/keyrings/site-slurm{getattr(signer, kind).suffix}"
+    assert added(said, "/etc/apt/sources.list.d/site-slurm.sources") == [
         HEADER,
         "Types: deb",
         "URIs: https://packages.example.com/slurm",
@@ -132,33 +152,24 @@ def test_a_node_of_each_shipped_site_gets_the_sources_and_the_key(site, kind, si
         "Components: main",
         f"Signed-By: {keyring}",
     ]
-    assert added(done.stdout, keyring)
+    assert added(said, keyring)
     assert not Path(keyring).exists()  # check mode
 
 
 @pytest.mark.needs("root", "unshare", "gpg")
-def test_the_second_run_changes_nothing(signer, tmp_path):
+def test_the_second_run_changes_nothing_and_a_key_of_another_fingerprint_gives_no_repository(signer, tmp_path):
     (one,) = plugin.repositories_of(load_site("h100-1000-ib"))
     fetched = {"name": "fetched", "uris": "https://h/", "suites": ["/"], "components": []}
     fetched |= {"key_url": signer.armoured.as_uri(), "fingerprint": fingerprint(signer)}
-    said = ran_twice(tmp_path, [{**one, "key": str(signer.armoured)}, fetched])
-    assert "first run: 0" in said, said
-    assert "second run: 0" in said, said
-    assert re.findall(r"changed=(\d)", said) == ["2", "0"]
-    wanted = [f"keyrings/{name}" for name in ("fetched.asc", "site-slurm.asc")]
+    other = {**fetched, "name": "other", "fingerprint": "0" * 40}
+    said = ran_twice(tmp_path, {"node": [{**one, "key": str(signer.armoured)}, fetched], "refusing": [other]})
+    assert re.findall(r"^node +: .* changed=(\d) .* failed=(\d)", said, re.MULTILINE) == [("2", "0"), ("0", "0")], said
+    assert said.count("run: 2\n") == 2, said
+    assert f"gave a key without the fingerprint {'0' * 40}" in " ".join(said.split())
+    wanted = [f"keyrings/{name}" for name in ("fetched.asc", "other.asc", "site-slurm.asc")]
     wanted += [f"sources.list.d/{name}" for name in ("fetched.sources", "site-slurm.sources")]
     assert re.findall(r"^== (\S+)$", said, re.MULTILINE) == wanted
     assert "Suites: /\nSigned-By: /etc/apt/keyrings/fetched.asc\n" in said
-
-
-@pytest.mark.needs("root", "unshare", "gpg")
-def test_a_fetched_key_with_another_fingerprint_gives_no_repository(signer, tmp_path):
-    fetched = {"name": "fetched", "uris": "https://h/", "suites": ["/"], "components": []}
-    fetched |= {"key_url": signer.armoured.as_uri(), "fingerprint": "0" * 40}
-    said = ran_twice(tmp_path, [fetched])
-    assert "first run: 2" in said, said
-    assert f"gave a key without the fingerprint {'0' * 40}" in " ".join(said.split())
-    assert "sources.list.d/fetched.sources" not in said
 
 
 def fingerprint(signer: Signer) -> str:
@@ -166,17 +177,17 @@ def fingerprint(signer: Signer) -> str:
     return next(row[9] for row in rows if row[0] == "fpr")
 
 
-def test_a_site_without_repositories_changes_nothing(tmp_path):
+@pytest.mark.needs("gpg")
+def test_a_site_without_repositories_changes_nothing(in_check_mode):
     assert plugin.repositories_of(load_site("lab")) == []
-    done = ran_role(tmp_path, [])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "changed=0" in done.stdout
+    assert "failed=0" in in_check_mode[EMPTY]
+    assert "changed=0" in in_check_mode[EMPTY]
 
 
-def test_a_key_that_is_not_there_is_named_with_its_site_key(tmp_path):
-    done = ran_role(tmp_path, plugin.repositories_of(load_site("h100-1000-ib")))
-    assert done.returncode != 0
-    assert "os.repositories, key of site-slurm: cannot read" in done.stdout + done.stderr
+@pytest.mark.needs("gpg")
+def test_a_key_that_is_not_there_is_named_with_its_site_key(in_check_mode):
+    assert "failed=1" in in_check_mode[KEYLESS]
+    assert "os.repositories, key of site-slurm: cannot read" in in_check_mode[KEYLESS]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +248,7 @@ def offered(archive: Path, key: Path) -> str:
 
 
 @pytest.mark.needs("gpg", "apt-get", "dpkg-deb", "dpkg-scanpackages")
-@pytest.mark.parametrize("kind", ["armoured", "binary"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_preflight_finds_the_pinned_version_in_a_signed_repository(kind, archive, signer):
     seen = packages.offers(offered(archive, getattr(signer, kind)))
     assert seen == {"slurm-smd-slurmd": [f"{PINNED}-1"]}

@@ -217,18 +217,19 @@ def test_every_server_has_packages_for_the_kind_of_the_lab():
         assert listed[own]
 
 
-@pytest.mark.parametrize(
-    ("options", "runs"),
-    [([], "False"), (["vers=3"], "True"), (["nfsvers=3", "nolock"], "True"), (["vers=4.1"], "False")],
-)
-def test_rpcbind_runs_for_nfs_before_version_4_only(tmp_path, options, runs):
+def test_rpcbind_runs_for_nfs_before_version_4_only(tmp_path):
+    cases = [([], "False"), (["vers=3"], "True"), (["nfsvers=3", "nolock"], "True"), (["vers=4.1"], "False")]
     said = play(
         tmp_path,
         [
             {
-                "ansible.builtin.debug": {"msg": "rpcbind {{ storage_client_rpcbind }}"},
+                "ansible.builtin.debug": {
+                    "msg": f"options {' '.join(options)}: rpcbind {{{{ storage_client_rpcbind }}}}"
+                },
                 "vars": {"storage_client_options": options},
             }
+            for options, _ in cases
         ],
     )
-    assert f"rpcbind {runs}" in said
+    for options, runs in cases:
+        assert f"options {' '.join(options)}: rpcbind {runs}" in said
