@@ -44,9 +44,19 @@ def grow(path: Path, before: int, after: int) -> Site:
     return load_site(path)
 
 
+_FIRST: dict[str, Plan] = {}
+"""Plans of sites of which nothing stands, by the text of the site file."""
+
+
 def accept(path: Path) -> Plan:
-    """Plan a site file and accept it."""
-    plan = build(load_site(path))
+    """Plan a site file of which nothing stands, and accept it."""
+    assert not (path.parent / "accepted").exists()
+    text = path.read_text()
+    if text not in _FIRST:
+        _FIRST[text] = build(load_site(path))
+    site = _FIRST[text].site.model_copy()
+    site._path = path
+    plan = replace(_FIRST[text], site=site)
     write(path.parent, files_of(plan, VERSION))
     return plan
 
@@ -81,7 +91,7 @@ def ids(plan: Plan) -> set[str]:
         ("b200", "roce", 8, 20),
         ("gb300", "ib", 18, 54),
         ("h100", "ib", 30, 34),
-        ("h100", "ib", 8, 120),
+        pytest.param("h100", "ib", 8, 120, marks=pytest.mark.soak),
     ],
 )
 def test_a_grown_site_changes_nothing_that_stands(
@@ -105,7 +115,7 @@ def test_a_grown_site_changes_nothing_that_stands(
 
 
 @settings(
-    max_examples=3, phases=(Phase.generate,), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=2, phases=(Phase.generate,), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(st.integers(2, 40), st.integers(1, 30), st.sampled_from([("h100", "ib"), ("b200", "roce"), ("mi355x", "roce")]))
 def test_random_growth_changes_nothing_that_stands(

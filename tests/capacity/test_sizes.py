@@ -124,9 +124,8 @@ def test_the_sizes_of_100_sites_of_the_day_are_least(part: int) -> None:
     seed(SEED * 10 + part)(least)()
 
 
-@settings(max_examples=3, phases=ONLY_DRAW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@example(Wanted("one", gpu="h100", fabric="ib", servers=1))
-@given(DRAWN)
+@settings(max_examples=2, phases=ONLY_DRAW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(DRAWN)  # the least site first: one server
 def test_the_sizes_of_some_sites_are_least(wanted: Wanted) -> None:
     assert_least(complete(parse_site(site_text(wanted))))
 
