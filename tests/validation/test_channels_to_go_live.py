@@ -27,6 +27,7 @@ from rich.console import Console
 from securesystemslib.signer import CryptoSigner
 
 from capacity.build import build
+from capacity.model import Plan
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.site import Site
 from network.drivers.credentials import BmcCredentials, SnmpCredentials, SshCredentials
@@ -53,8 +54,6 @@ from validation.facts import challenges, gather
 from validation.register import Register
 from validation.verdict import GATE_ITEM
 
-pytestmark = pytest.mark.usefixtures("stages_kept")
-
 GATHER = sys.modules[gather.__module__]
 Collect = Callable[..., Store]
 CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
@@ -71,9 +70,9 @@ CHECKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 class Metal:
     """Modelled devices of the lab's plan that do not declare themselves simulated."""
 
-    def __init__(self, site: Site) -> None:
-        self.plan = build(site)
-        self.assets = load_assets(site)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.assets = load_assets(plan.site)
         self.keys = {name: Ed25519PrivateKey.generate() for name in self.plan.devices["name"]}
         book = GATHER.address_book(self.plan)
         self.names = {address: device for (device, _), address in book.items()}
@@ -275,11 +274,22 @@ def pinning(site: Site, signer: CryptoSigner, folder: Path) -> Site:
     return made.model_copy(update={"credentials_given": credentials, "validation": validation})
 
 
+@pytest.fixture(scope="module")
+def plan(real_site: Site) -> Plan:
+    """Of all sites of this module: their credentials differ, of which nothing is planned."""
+    return build(real_site)
+
+
 @pytest.fixture
-def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
-    made = Metal(site)
-    (tmp_path / "known_hosts").write_text(made.known_hosts())
-    ssh = SshCredentials("root", tmp_path / "key", tmp_path / "known_hosts")
+def metal(site: Site, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
+    return modelled(dataclasses.replace(plan, site=site), tmp_path, monkeypatch)
+
+
+def modelled(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> Metal:
+    """The devices of a plan, whose host keys are in `folder/known_hosts`, and credentials for them."""
+    made = Metal(plan)
+    (folder / "known_hosts").write_text(made.known_hosts())
+    ssh = SshCredentials("root", folder / "key", folder / "known_hosts")
     for module in (GATHER, challenges):
         for name, credentials in {
             "snmp_credentials": SnmpCredentials("ops", "a" * 8, "p" * 8),
@@ -288,10 +298,10 @@ def metal(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Metal:
             "node_credentials": ssh,
             "factory_credentials": None,
         }.items():
-            monkeypatch.setattr(module, name, lambda *_, made=credentials: made, raising=False)
-    monkeypatch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
-    monkeypatch.setattr(GATHER.subnet, "managers", lambda plan: [])
-    attach(made, monkeypatch)
+            patch.setattr(module, name, lambda *_, made=credentials: made, raising=False)
+    patch.setattr(GATHER.telemetry, "reads", lambda plan, book: {})
+    patch.setattr(GATHER.subnet, "managers", lambda plan: [])
+    attach(made, patch)
     return made
 
 
@@ -364,8 +374,9 @@ def collected(
     site: Site, out: Path, signer: CryptoSigner, cut: Register, approvers: Mapping[str, CryptoSigner], items: Any
 ) -> Store:
     session = plugin.Session(site, out, signer)
+    frozen = freeze.frozen_today(session.plan, cut)
     for name, key in approvers.items():
-        freeze.sign(site, session.store, freeze.frozen_today(build(site), cut), name, key, datetime.now(UTC))
+        freeze.sign(site, session.store, frozen, name, key, datetime.now(UTC))
     for item in items:
         function, _ = CHECKS[item]
         made = check_of(function)

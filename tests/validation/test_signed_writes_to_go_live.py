@@ -3,7 +3,8 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,18 @@ from typing import Any
 import pytest
 from securesystemslib.signer import CryptoSigner
 
+from capacity.build import build
 from inventory.site import Site
-from tests.validation import test_channels_to_go_live as metals
 from tests.validation.bench import signature
-from tests.validation.test_channels_to_go_live import Metal, collected, judged, statuses
+from tests.validation.test_channels_to_go_live import (
+    Metal,
+    collected,
+    judged,
+    modelled,
+    pinning,
+    statuses,
+    who_freezes,
+)
 from validation import gate, plugin
 from validation.check import Outcome, check_of
 from validation.checks import test_storage
@@ -25,9 +34,6 @@ from validation.facts.storage_acts import Writes, rates
 from validation.register import Register
 from validation.verdict import GATE_ITEM
 
-pytestmark = pytest.mark.usefixtures("stages_kept")
-
-site, metal, cut, approvers = metals.site, metals.metal, metals.cut, metals.approvers
 ITEM, SERVERS = "S124.measured", "S020.observed"
 FIRST, SECOND = "ab" * 16, "cd" * 16
 Signed = Callable[..., Writes]
@@ -70,27 +76,49 @@ def writes(metal: Metal, nonce: str = FIRST, seconds: float = 0.5) -> Writes:
     return Writes(own, one, "", raw, said, configuration={RUN: {"id": "storage-1", "nonce": nonce}})
 
 
-@pytest.fixture
-def record(
-    site: Site,
-    metal: Metal,
-    cut: Register,
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """Modelled devices of which all servers were asked, and what was collected of them."""
+
+    metal: Metal
+    out: Path
+
+
+@pytest.fixture(scope="module")
+def asked(
+    real_site: Site,
     register: Register,
-    approvers: Mapping[str, CryptoSigner],
+    people: Mapping[str, CryptoSigner],
     signer: CryptoSigner,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., tuple[int, str, str]]:
-    """Ask all servers, then judge these writes; (exit status, status of S124, why) of the gate."""
-    asked = dataclasses.replace(cut.items[SERVERS], subjects=("servers",))
-    items = {SERVERS: asked, ITEM: register.items[ITEM], GATE_ITEM: cut.items[GATE_ITEM]}
-    made = dataclasses.replace(cut, items=items)
-    for module in (gate, plugin):
-        monkeypatch.setattr(module, "register_for", lambda site: made)
-    monkeypatch.setattr(test_storage, "_copies", lambda plan, facts: 1)
-    out = tmp_path / "out"
-    collected(site, out, signer, made, approvers, [SERVERS])
-    metal.store = plugin.Session(site, out, signer).store_id
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Asked]:
+    """What the servers answered before any writes: each test goes on with a copy of its own."""
+    folder = tmp_path_factory.mktemp("asked")
+    items = {name: register.items[name] for name in (SERVERS, ITEM, GATE_ITEM)}
+    items[SERVERS] = dataclasses.replace(items[SERVERS], subjects=("servers",))
+    cut = dataclasses.replace(register, items=items)
+    site = pinning(real_site, signer, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        approvers = who_freezes(people, patch)
+        metal = modelled(build(site), folder, patch)
+        for module in (gate, plugin):
+            patch.setattr(module, "register_for", lambda site: cut)
+        patch.setattr(test_storage, "_copies", lambda plan, facts: 1)
+        out = folder / "out"
+        metal.store = collected(site, out, signer, cut, approvers, [SERVERS]).id()
+        yield Asked(metal, out)
+
+
+@pytest.fixture
+def metal(asked: Asked) -> Metal:
+    return asked.metal
+
+
+@pytest.fixture
+def record(asked: Asked, signer: CryptoSigner, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Judge these writes beside what the servers answered; (exit status, status of S124, why) of the gate."""
+    site, out = asked.metal.plan.site, tmp_path / "out"
+    shutil.copytree(asked.out, out)
     check = check_of(test_storage.test_checkpoint_writes_reach_the_computed_rate)
     assert check is not None
 
@@ -102,7 +130,7 @@ def record(
             outcome = test_storage.test_checkpoint_writes_reach_the_computed_rate(
                 site.name, session.plan, session.facts, given
             )
-            session.settle(check, site.name, harm(outcome, metal) if harm else outcome, datetime.now(UTC), set())
+            session.settle(check, site.name, harm(outcome, asked.metal) if harm else outcome, datetime.now(UTC), set())
             session.flush()
         if after:
             after(out / "evidence")

@@ -30,6 +30,7 @@ from pysnmp.proto import rfc1902
 from requests.adapters import HTTPAdapter
 
 from bench.fabric import discovered_text
+from capacity.build import build
 from capacity.model import Plan
 from capacity.power.rack.circuits import pdu_thresholds_a
 from capacity.services.telemetry import load as load_rules
@@ -195,7 +196,7 @@ class WholeSite(Metal):
     """Every device of the plan, asked by whatever check."""
 
     def __init__(self, site: Site) -> None:
-        super().__init__(site)
+        super().__init__(build(site))
         self.services = {address: _WholeService(self, one.name) for address, one in self.services.items()}
         self.recorded = {
             name: {**unmarked(answer["data"]), "clock_day": A_DAY} for name, answer in HEALTHY["nodes"].items()
