@@ -3,6 +3,7 @@
 Interface names may carry ranges, ``p[1-64]``, ``swp[1-64]s[0-1]`` or ``Ethernet[1-64]/[1,5]``, as in NetBox.
 """
 
+import functools
 import itertools
 import re
 from typing import Literal, NamedTuple
@@ -30,12 +31,17 @@ Top = Literal["", "finned", "flat"]
 
 def expanded(name: str) -> list[str]:
     """The names that the ranges of a name stand for, the last range running fastest: p[1-2] is p1 and p2."""
+    return list(_expanded(name))
+
+
+@functools.lru_cache(maxsize=1024)
+def _expanded(name: str) -> tuple[str, ...]:
     fixed = RANGE.split(name)[::2]
     ranges = [_numbers(given) for given in RANGE.findall(name)]
-    return [
+    return tuple(
         fixed[0] + "".join(f"{n}{tail}" for n, tail in zip(numbers, fixed[1:], strict=True))
         for numbers in itertools.product(*ranges)
-    ]
+    )
 
 
 def _numbers(given: str) -> list[int]:

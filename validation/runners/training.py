@@ -98,7 +98,7 @@ class Recording:
 
     def as_json(self) -> bytes:
         """The recording as JSON: raw evidence."""
-        return json.dumps(asdict(self), sort_keys=True, default=str).encode()
+        return json.dumps(vars(self), sort_keys=True, default=str).encode()
 
     @classmethod
     def from_json(cls, text: bytes | str) -> "Recording":
