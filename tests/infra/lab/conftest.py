@@ -1,6 +1,6 @@
-"""A lab of the tests' own, built once per module."""
+"""A lab of the tests' own, which the modules of this folder use one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,12 @@ import pytest
 from capacity.build import build
 from capacity.model import Plan
 from infra import lab
+from infra.lab.client import ask
 from infra.lab.paths import LabPaths
 from infra.lab.spec import LabSpec
 from infra.lab.up import up
 from inventory.site import Site, load_site
-from tests.infra.lab.helpers import other_site
+from tests.infra.lab.helpers import small_site
 
 
 @dataclass
@@ -35,18 +36,61 @@ class RunningLab:
 
 
 def start(folder: Path, name: str, octet: int) -> RunningLab:
-    site = load_site(other_site(folder, name, octet))
+    site = load_site(small_site(folder, name, octet))
     plan = build(site)
     up(site, plan)
     return RunningLab(name, site, plan, lab.load_spec(name))
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """A lab in factory state at the start of the module; its tests put back what they change."""
+def kept(name: str) -> dict[str, Any]:
+    """What BMCs and PDUs of a lab keep, without the event logs, which go on."""
+    state: dict[str, Any] = ask(name, op="kept")
+    for server in state["servers"].values():
+        del server["bmc"]["sel"]
+    return state
+
+
+class Shared:
+    """The lab of this folder, with what its BMCs and PDUs kept when it was built."""
+
     name = "testlab"
-    lab.down(name)
+
+    def __init__(self) -> None:
+        self.built: tuple[RunningLab, dict[str, Any]] | None = None
+
+    def running(self, folder: Path) -> RunningLab:
+        """The lab that is up, where its BMCs and PDUs are in factory state again; else a new one."""
+        if self.built and lab.is_up(self.name) and kept(self.name) == self.built[1]:
+            return self.built[0]
+        self.down()
+        running = start(folder, self.name, 191)
+        self.built = running, kept(self.name)
+        return running
+
+    def down(self) -> None:
+        self.built = None
+        lab.down(self.name)
+
+
+SHARED = Shared()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    """A lab in factory state, but for what servers of an earlier module wrote to their disks; tests put back what they change."""
+    return SHARED.running(tmp_path_factory.mktemp("site"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """After the last test of this folder the lab goes: an idle one costs other tests processor time."""
     try:
-        yield start(tmp_path_factory.mktemp("site"), name, 191)
+        return (yield)
     finally:
-        lab.down(name)
+        if SHARED.built and nextitem and nextitem.path.parent != item.path.parent:
+            SHARED.down()
+
+
+def pytest_sessionfinish() -> None:
+    if SHARED.built:
+        SHARED.down()

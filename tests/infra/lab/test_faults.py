@@ -67,31 +67,31 @@ def test_swapped_cables_are_seen_by_lldp_and_swapped_back(running):
 
 
 def test_an_unplugged_cable_has_both_ports_up_without_carrier(running):
-    lab.fault(running.name, "link-down", ["leaf03:swp2"])
-    for namespace, port in ((running.spec.namespace("leaf03"), "swp2"), (running.spec.namespace("spine02"), "swp3")):
+    lab.fault(running.name, "link-down", ["leaf02:swp2"])
+    for namespace, port in ((running.spec.namespace("leaf02"), "swp2"), (running.spec.namespace("spine02"), "swp2")):
         shown = subprocess.run(
             ["ip", "-n", namespace, "link", "show", port], capture_output=True, text=True, check=True
         )
         assert "NO-CARRIER" in shown.stdout
         assert ",UP>" in shown.stdout
     lab.repair(running.name)
-    until_equal(lambda: neighbours(running, "leaf03").get("swp2"), "spine02:swp3")
+    until_equal(lambda: neighbours(running, "leaf02").get("swp2"), "spine02:swp2")
 
 
 def test_lldpd_of_a_switch_starts_again_after_a_crash(running):
     def seen() -> str | None:
         try:
-            return neighbours(running, "spine02").get("swp3")
+            return neighbours(running, "spine02").get("swp2")
         except LabError:  # nobody answers just then
             return None
 
-    until_equal(seen, "leaf03:swp2")
+    until_equal(seen, "leaf02:swp2")
     before = lldpd_crashes(running, "spine02")
     inside = switch.inside(running.spec, "spine02")
     monitor = _run([*inside, "pgrep", "--oldest", "--exact", "lldpd"]).strip()
     _run([*inside, "pkill", "--signal", "SEGV", "--parent", monitor, "--exact", "lldpd"])
     until_equal(lambda: lldpd_crashes(running, "spine02") > before, True)
-    until_equal(seen, "leaf03:swp2")
+    until_equal(seen, "leaf02:swp2")
 
 
 def lldpd_crashes(running: RunningLab, name: str) -> int:
@@ -128,9 +128,9 @@ def test_a_node_without_power_is_off_and_on_again_after_repair(running):
 
 def test_a_line_configured_by_hand_runs_and_is_removed(running):
     def shown() -> bool:
-        return "198.51.100.0/24" in _run([*switch.inside(running.spec, "leaf04"), "vtysh", "-c", "show running-config"])
+        return "198.51.100.0/24" in _run([*switch.inside(running.spec, "leaf02"), "vtysh", "-c", "show running-config"])
 
-    lab.fault(running.name, "switch-config-drift", ["leaf04"])
+    lab.fault(running.name, "switch-config-drift", ["leaf02"])
     assert shown()
     lab.repair(running.name)
     assert not shown()

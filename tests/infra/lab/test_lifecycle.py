@@ -15,7 +15,7 @@ from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, lab_home
 from infra.lab.up import ssh_probe, up
 from tests.infra.lab.conftest import RunningLab, start
-from tests.infra.lab.helpers import other_site
+from tests.infra.lab.helpers import small_site
 
 pytestmark = pytest.mark.lab
 BOOT_BUDGET_S = 30.0
@@ -128,7 +128,7 @@ def test_a_prefix_that_this_machine_uses_is_refused_with_its_owner(running, tmp_
     from capacity.build import build
     from inventory.site import load_site
 
-    site = load_site(other_site(tmp_path, "overlap", 191))  # the prefix of the running lab
+    site = load_site(small_site(tmp_path, "overlap", 191))  # the prefix of the running lab
     with pytest.raises(LabError, match=r"addressing.oob 10.191.0.0/24 overlaps 10.191.0.1/24 \(interface testla"):
         up(site, build(site))
     assert traces("overlap") == NOTHING
@@ -162,7 +162,7 @@ def test_status_of_a_lab_that_is_down_says_what_to_do():
     "moment_s", [pytest.param(0.1, marks=pytest.mark.soak), 0.6, pytest.param(1.5, marks=pytest.mark.soak)]
 )
 def test_up_recovers_after_an_up_that_was_killed(tmp_path, moment_s):
-    site_file = other_site(tmp_path, "killedup", 195)
+    site_file = small_site(tmp_path, "killedup", 195)
     code = (
         "import sys; from capacity.build import build; from infra.lab.up import up; from inventory.site import load_site\n"
         "site = load_site(sys.argv[1]); plan = build(site); print('now', flush=True); up(site, plan)"

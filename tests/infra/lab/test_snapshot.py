@@ -4,7 +4,6 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from infra import lab
 from infra.lab import faults, snapshot
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, cache_dir
-from tests.infra.lab.conftest import start
+from tests.infra.lab.conftest import kept, start
 
 pytestmark = pytest.mark.lab
 NAME, OCTET = "savedlab", 196
@@ -47,14 +46,6 @@ def until_ready(server: str) -> None:
         time.sleep(0.2)
 
 
-def kept() -> dict[str, Any]:
-    """What BMCs and PDUs keep, without the event logs, which go on."""
-    state: dict[str, Any] = ask(NAME, op="kept")
-    for server in state["servers"].values():
-        del server["bmc"]["sel"]
-    return state
-
-
 def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
     lab.down(NAME)
     try:
@@ -68,14 +59,14 @@ def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
         with pytest.raises(LabError, match="faults in force"):
             snapshot.save(NAME, KEY)
         lab.repair(NAME)
-        before, secret = kept(), LabPaths(NAME).secret("bmc_password_gpu001")
+        before, secret = kept(NAME), LabPaths(NAME).secret("bmc_password_gpu001")
         snapshot.save(NAME, KEY)
         assert (is_ready("gpu001"), shell("gpu001", "cat /root/file")) == (True, "kept"), "the lab goes on"
         shell("gpu001", "echo later >/root/file")
         lab.down(NAME)
 
         snapshot.restore(running.site, running.plan, KEY)
-        assert kept() == before
+        assert kept(NAME) == before
         assert LabPaths(NAME).secret("bmc_password_gpu001") == secret
         assert (is_ready("gpu001"), lab.status(NAME)["gpu002"]["power"]) == (True, "Off")
         assert shell("gpu001", "cat /root/file; ls /etc/hosts 2>&1 | tail -c 10") == "kept\ndirectory"
