@@ -32,7 +32,9 @@ def config_in_force(subject: str, plan: Plan, switch: Answer, fabric: str = "inb
 
 def trunk_ports(plan: Plan, switch: str, fabric: str = "inband") -> list[str]:
     """The switch's ports that lead to other switches of its fabric."""
-    trunks = plan.cables[(plan.cables["fabric"] == fabric) & plan.cables["stage"].isin(TRUNKS)]
+    a, b = (plan.cables[f"{end}_device"] == switch for end in "ab")
+    own = plan.cables[a | b]
+    trunks = own[(own["fabric"] == fabric) & own["stage"].isin(TRUNKS)]
     return [
         *trunks.loc[trunks["a_device"] == switch, "a_port"],
         *trunks.loc[trunks["b_device"] == switch, "b_port"],

@@ -94,8 +94,7 @@ def test_every_planned_port_has_fresh_counters_and_none_is_unknown(subject: str,
     answer = server_answer(facts)
     if answer.error:
         return Outcome(False, None, answer.error)
-    planned = telemetry.ports(plan)
-    wanted = set(planned.loc[planned["instance"] == subject, "ifName"])
+    wanted = set(telemetry.ports(plan, subject)["ifName"])
     reported = {
         row["labels"]["ifName"] for row in answer.data["queries"]["ports"] if row["labels"]["instance"] == subject
     }

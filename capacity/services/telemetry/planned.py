@@ -39,17 +39,20 @@ def planned(plan: Plan, wanted: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ports(plan: Plan) -> pd.DataFrame:
-    """Cabled ports of the switches that are asked: columns instance, ifName, far, far_port."""
-    names = set(asked.switches(plan)["name"])
-    near = plan.cables[["a_device", "a_port", "b_device", "b_port"]]
+def ports(plan: Plan, switch: str | None = None) -> pd.DataFrame:
+    """Cabled ports of the switches that are asked, or of one of them: columns instance, ifName, far, far_port."""
+    names, cables = set(asked.switches(plan)["name"]), plan.cables
+    if switch is not None:
+        names &= {switch}
+        cables = cables[(cables["a_device"] == switch) | (cables["b_device"] == switch)]
+    near = cables[["a_device", "a_port", "b_device", "b_port"]]
     ends = pd.DataFrame(
         {
             "instance": pd.concat([near["a_device"], near["b_device"]], ignore_index=True),
             "ifName": pd.concat([near["a_port"], near["b_port"]], ignore_index=True),
             "far": pd.concat([near["b_device"], near["a_device"]], ignore_index=True),
             "far_port": pd.concat([near["b_port"], near["a_port"]], ignore_index=True),
-            "fabric": pd.concat([plan.cables["fabric"]] * 2, ignore_index=True),
+            "fabric": pd.concat([cables["fabric"]] * 2, ignore_index=True),
         }
     )
     ends = ends[ends["instance"].isin(names) & (ends["fabric"] != "oob")]
