@@ -412,9 +412,9 @@ def test_a_plan_says_how_often_a_job_is_interrupted_and_how_often_to_checkpoint(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """One interruption in 50,677 GPU-hours (Llama 3 405B); Young 1974: sqrt(2 x stall x time between interruptions)."""
-    assert cli.main(["plan", "h100-1000-ib", "--out", str(tmp_path)]) == 0
+    assert cli.main(["plan", "b200-256-roce", "--out", str(tmp_path)]) == OK
     told = capsys.readouterr().out
-    between_h = 50677 / 8000
+    between_h = 50677 / 256
     assert f"one in {between_h:.3g} h (" in told
     assert f"a checkpoint each {(2 * 60 * between_h * 3600) ** 0.5 / 60:.3g} min (" in told
 

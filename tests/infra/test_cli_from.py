@@ -13,16 +13,24 @@ from infra.cli.common import CANNOT, OK
 from inventory.site.new import Wanted, site_text
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site of eight servers, accepted."""
+    folder = tmp_path_factory.mktemp("accepted")
+    (folder / "site.yaml").write_text(site_text(Wanted("hall", gpu="h100", fabric="ib", servers=8)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BRINGUP_VAR", str(folder / "var"))
+        assert cli.main(["accept", str(folder / "site.yaml")]) == OK
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a site of nine servers; `small` holds the accepted state of eight."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
-    text = site_text(Wanted("hall", gpu="h100", fabric="ib", servers=8))
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small/site.yaml").write_text(text)
-    assert cli.main(["accept", "small/site.yaml"]) == OK
-    (tmp_path / "site.yaml").write_text(text.replace("count: 8", "count: 9"))
+    shutil.copytree(small, tmp_path / "small", ignore=shutil.ignore_patterns("var"))
+    (tmp_path / "site.yaml").write_text((small / "site.yaml").read_text().replace("count: 8", "count: 9"))
     return tmp_path
 
 

@@ -1,5 +1,6 @@
 """Runs ansible-playbook as a person would, and loads plugins and modules that live outside any package."""
 
+import functools
 import importlib.util
 import json
 import os
@@ -8,10 +9,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from inventory.paths import repo_root
+from inventory.paths import repo_root, site_dir
 
 PLAYBOOKS = repo_root() / "playbooks"
 BUDGET_S = 400
@@ -53,6 +55,16 @@ def ansible(
         timeout=BUDGET_S,
         check=False,
     )
+
+
+@functools.cache
+def tasks_of(site: str) -> str:
+    """The tasks of playbooks/site.yml on a shipped site, as --list-tasks prints them."""
+    with TemporaryDirectory() as var:
+        inventory = str(site_dir(site) / "site.yaml")
+        done = ansible("ansible-playbook", "playbooks/site.yml", "-i", inventory, "--list-tasks", var=Path(var))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def play(site: Path, var: Path, *arguments: str, options: Mapping[str, str] | None = None) -> Run:

@@ -20,7 +20,7 @@ from ansible.errors import AnsibleError
 
 from inventory.paths import repo_root, site_dir
 from inventory.site import load_site, site_names
-from tests.playbooks.support import PLAYBOOKS, ansible, load
+from tests.playbooks.support import PLAYBOOKS, ansible, load, tasks_of
 
 lookup = load("lookup_plugins/bringup_repository.py")
 packages = load("library/bringup_packages.py")
@@ -353,8 +353,6 @@ def test_the_preflight_is_given_the_repositories_of_the_site_with_their_keys(wan
     assert base64.b64decode(own["key_base64"]) == signer.armoured.read_bytes()
 
 
-def test_repositories_are_there_before_packages_are_installed(tmp_path):
-    site = str(site_dir("b200-256-roce") / "site.yaml")
-    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", site, "--list-tasks", var=tmp_path)
-    said = done.stdout
+def test_repositories_are_there_before_packages_are_installed():
+    said = tasks_of("b200-256-roce")
     assert 0 < said.index("repositories : Write the repositories") < said.index("base : Install packages")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.paths import repo_root, site_dir
-from tests.playbooks.support import PLAYBOOKS, ansible
+from inventory.paths import repo_root
+from tests.playbooks.support import PLAYBOOKS, tasks_of
 
 ETC_OF_ITS_OWN = """
 mount -t tmpfs tmpfs "$WORK" && mkdir "$WORK/up" "$WORK/work" || exit 99
@@ -49,16 +49,13 @@ def test_the_user_has_the_uid_of_debians_packages_and_the_second_run_changes_not
     assert "/etc/slurm\n" in said
 
 
-def test_the_user_is_there_before_the_first_file_that_it_owns_and_only_where_packages_do_not_make_it(
-    tmp_path: Path,
-) -> None:
-    site = str(site_dir("b200-256-roce") / "site.yaml")
-    done = ansible("ansible-playbook", "playbooks/site.yml", "-i", site, "--list-tasks", var=tmp_path)
-    plays = {play.split("\n")[0]: play for play in re.split(r"\n  play #\d+ ", done.stdout)}
+def test_the_user_is_there_before_the_first_file_that_it_owns_and_only_where_packages_do_not_make_it() -> None:
+    said = tasks_of("b200-256-roce")
+    plays = {play.split("\n")[0]: play for play in re.split(r"\n  play #\d+ ", said)}
     owning = [
         role for role in ("slurm_database", "slurm_config") if any(f" {role} : " in play for play in plays.values())
     ]
-    assert owning == ["slurm_database", "slurm_config"], done.stdout + done.stderr
+    assert owning == ["slurm_database", "slurm_config"], said
     for play in plays.values():
         for role in owning:
             if f" {role} : " in play:
