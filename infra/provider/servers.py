@@ -48,7 +48,11 @@ SERVER_BUDGET_S = 600.0
 
 
 class BmcDriver(Protocol):
-    """What this resource needs of `network.drivers.redfish.Bmc`."""
+    """What this resource needs of `network.drivers.redfish.Bmc`. `with` keeps one session for all calls inside."""
+
+    def __enter__(self) -> "BmcDriver": ...
+
+    def __exit__(self, *_: object) -> None: ...
 
     def identity(self) -> BmcIdentity: ...
 
@@ -189,17 +193,25 @@ class Servers(OfRack):
         A BMC that lets only its factory account in is read with that. One that wants that password changed first shows no more.
         """
         own, factory = self._sites.bmc(reference, name), self._sites.factory(reference, name)
-        bmc, accepted = self._connect(name, server, own, budget_s), "site"
-        try:
-            now = bmc.state()
-        except LoginRefused:
-            if factory is None:
-                raise
-            bmc, accepted = self._connect(name, server, factory, budget_s), "refused"
+        with self._connect(name, server, own, budget_s) as bmc:
+            try:
+                now = bmc.state()
+            except LoginRefused:
+                if factory is None:
+                    raise
+            else:
+                return self._observed(bmc, name, server, now, factory) | {"login": "site"}
+        with self._connect(name, server, factory, budget_s) as bmc:
             try:
                 now = bmc.state()
             except PasswordChangeRequired:  # it shows nothing else before that
-                return server | {"login": accepted, "factory_login": "accepted"}
+                return server | {"login": "refused", "factory_login": "accepted"}
+            return self._observed(bmc, name, server, now, factory) | {"login": "refused"}
+
+    def _observed(
+        self, bmc: BmcDriver, name: str, server: Data, now: SystemState, factory: BmcCredentials | None
+    ) -> Data:
+        """`server` with what a BMC says that lets us in."""
         seen = bmc.identity()
         compare_identity(
             name, {"serial": server["serial"], "uuid": server["uuid"]}, {"serial": seen["serial"], "uuid": seen["uuid"]}
@@ -207,7 +219,6 @@ class Servers(OfRack):
         bios = bmc.bios() if server["bios"] else {"current": {}, "pending": {}}
         in_force = bios["current"] | bios["pending"]
         return server | {
-            "login": accepted,
             "factory_login": "" if factory is None else login(bmc, factory),
             "ntp": bmc.ntp(),
             "syslog": log_servers(bmc, server.get("syslog", [])),
@@ -225,22 +236,22 @@ class Servers(OfRack):
         found = list(differences(self._observe(reference, name, wanted, budget_s), wanted))
         self._take_over(reference, name, wanted, budget_s)
         own = self._sites.bmc(reference, name)
-        bmc = self._connect(name, wanted, own, budget_s)
-        now = bmc.state()
-        bmc.set_ntp(wanted["ntp"])
-        bmc.disable_protocols(wanted["protocols_off"])
-        if now["boot_enabled"] != "Disabled":
-            bmc.set_boot("None", "Disabled")
-        if wanted["bios"]:
-            bmc.set_bios(wanted["bios"])
-        if "secure_boot" in wanted:
-            bmc.set_secure_boot(wanted["secure_boot"])
-        if "power" in wanted and now["power"] != "On":
-            ledger.add(name, wanted["serial"])
-            self._connect(name, wanted, own, power_budget_s(site), recorded(site, name, wanted)).power("On")
-        if wanted["syslog"]:  # last: a BMC that cannot do this has all else set
-            bmc.set_log_servers(wanted["syslog"])
-        return [f"{name} {difference}" for difference in found], bmc.firmware()
+        with self._connect(name, wanted, own, budget_s) as bmc:
+            now = bmc.state()
+            bmc.set_ntp(wanted["ntp"])
+            bmc.disable_protocols(wanted["protocols_off"])
+            if now["boot_enabled"] != "Disabled":
+                bmc.set_boot("None", "Disabled")
+            if wanted["bios"]:
+                bmc.set_bios(wanted["bios"])
+            if "secure_boot" in wanted:
+                bmc.set_secure_boot(wanted["secure_boot"])
+            if "power" in wanted and now["power"] != "On":
+                ledger.add(name, wanted["serial"])
+                self._connect(name, wanted, own, power_budget_s(site), recorded(site, name, wanted)).power("On")
+            if wanted["syslog"]:  # last: a BMC that cannot do this has all else set
+                bmc.set_log_servers(wanted["syslog"])
+            return [f"{name} {difference}" for difference in found], bmc.firmware()
 
     def _take_over(self, reference: str, name: str, wanted: Data, budget_s: float) -> None:
         """Close the factory's account: the site's account gets the site's password, the factory's password goes."""

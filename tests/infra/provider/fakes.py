@@ -92,6 +92,7 @@ class FakeServer:
     bios_current: dict[str, Any] = field(default_factory=lambda: {"NumaPerSocket": "4", "Sriov": "Disabled"})
     bios_pending: dict[str, Any] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
+    sessions: int = 0
 
 
 class FakeBmc:
@@ -99,8 +100,18 @@ class FakeBmc:
 
     def __init__(self, server: FakeServer, credentials: BmcCredentials, acted: Acted | None = None) -> None:
         self.server, self.credentials, self.acted = server, credentials, acted
+        self.held = False
+
+    def __enter__(self) -> "FakeBmc":
+        self.held = True
+        self.server.sessions += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.held = False
 
     def _answer(self, write: str = "") -> None:
+        self.server.sessions += not self.held
         if self.server.silent:
             raise Unreachable(self.server.name, "read state", "a BMC", "nothing", "check its cable")
         if self.server.passwords.get(self.credentials.user) != self.credentials.password:

@@ -274,6 +274,13 @@ def test_preview_shows_power_and_account_and_writes_nothing(rack):
     assert rack.servers["gpu001"].writes == []
 
 
+def test_all_of_a_server_is_read_in_one_session(rack):
+    applied = rack.kind.apply(rack.inputs, None)
+    rack.servers["gpu001"].sessions = 0
+    assert rack.kind.read(applied.state).failures == []
+    assert rack.servers["gpu001"].sessions == 1
+
+
 def test_no_secret_reaches_state_or_messages(rack):
     applied = rack.kind.apply(rack.inputs, None)
     rack.servers["gpu001"].passwords = {}
