@@ -2,9 +2,8 @@
 
     python -m bench.inventory [--servers 2000]
 
-A new site in a temporary folder, whose grid connection the planner works out. The first figure is the inventory plugin's, for
-hosts, groups and variables of a plan that is there; the second is what a run pays: site file, plan and inventory, in a process that
-has imported Ansible.
+A new site in a temporary folder, whose grid connection the planner works out. The first figure is for hosts, groups and variables
+of a plan that is there; the second is what a run pays: site file, plan and inventory, in the process that the plugin starts.
 """
 
 import argparse
@@ -25,21 +24,22 @@ credentials:
   slurmdbd: {password: "file:keys/d"}
 """
 READ = """
-import sys, time
-sys.path.insert(0, "playbooks/inventory_plugins")
+import os, sys, time
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from capacity.build import build
+from capacity.outputs import ansible_hosts
 from capacity.sizes import load_site
-import bringup
 path = sys.argv[1]
 plan = build(load_site(path))
+def processor_s():
+    return sum(os.times()[:4])  # with processes that have ended
 def told(what):
-    print(f"{what}: {time.perf_counter() - began:.1f} s, {time.process_time() - used:.1f} s of processor time")
-began, used = time.perf_counter(), time.process_time()
-made = bringup.hosts_of(plan, plan.catalog)
+    print(f"{what}: {time.perf_counter() - began:.1f} s, {processor_s() - used:.1f} s of processor time")
+began, used = time.perf_counter(), processor_s()
+made = ansible_hosts.hosts_of(plan, plan.catalog)
 told(f"{len(made.hosts):,} hosts of a plan")
-began, used = time.perf_counter(), time.process_time()
+began, used = time.perf_counter(), processor_s()
 inventory = InventoryManager(DataLoader(), sources=[path])
 told(f"{len(inventory.hosts):,} hosts of a site file, with its plan")
 sys.exit(len(inventory.hosts) != len(made.hosts) or len(made.hosts) < int(sys.argv[2]))

@@ -45,6 +45,7 @@ SLURM_FILES = (
     ("slurm_compute", "gres.conf.j2"),
     ("slurm_controller", "slurmctld.conf.j2"),
 )
+HOSTS = ("capacity/outputs/ansible_hosts.py", "playbooks/inventory_plugins/bringup.py")
 PROBE = {"container": "", "cgroup": "v2", "memory_mib": 512000, "confining": ["cpuset", "devices", "freezer", "memory"]}
 """What the playbooks' probe found, for the Slurm templates: a node of metal. gres.conf is that of a node of eight GPUs."""
 PLANNERS = ("infra.cli.common", "infra.cli.site", "infra.cli.imports")
@@ -173,11 +174,11 @@ class Tree:
 
     def inventory(self, plan: Any) -> dict[str, Any]:
         """What the inventory plugin hands to Ansible: common variables by name, then hosts and groups."""
-        plugin = self._file("playbooks/inventory_plugins/bringup.py")
+        module = self._file(next(path for path in HOSTS if (self.root / path).is_file()))
         try:
-            hosts = plugin.hosts_of(plan, plan.catalog)
+            hosts = module.hosts_of(plan, plan.catalog)
         except TypeError:
-            hosts = plugin.hosts_of(plan)
+            hosts = module.hosts_of(plan)
         return {"common": hosts.common, "hosts": hosts.hosts, "groups": hosts.groups}
 
     def slurm(self, common: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from capacity.outputs.ansible_hosts import hosts_of, without_a_role
 from capacity.services.platform import design
 from infra.cli import main
 from inventory.catalog import load_catalog
 from inventory.paths import repo_root, site_dir
 from inventory.site import Site, load_site
-from playbooks.inventory_plugins.bringup import hosts_of, without_a_role
 from tests.plans import plan_of
 from validation.supported_gpus import why_not_tested
 

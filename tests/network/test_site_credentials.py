@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from capacity.build import build
+from capacity.outputs.ansible_hosts import hosts_of
 from infra.provider.sites import Sites
 from inventory.catalog import load_catalog
 from inventory.delivered.assets import load_assets
@@ -17,7 +18,6 @@ from inventory.site import Site, load_site, needs, site_names
 from inventory.site.sections.credentials import BmcCredentials, FactoryAccount
 from network.drivers import credentials
 from network.drivers.errors import LoginNotGiven
-from playbooks.inventory_plugins.bringup import hosts_of
 
 LAB_HOMES = tuple(f"/var/lib/bringup/labs/{name}/" for name in ("lab", "lab-metal", "lab-kubernetes"))
 SECRETS = (

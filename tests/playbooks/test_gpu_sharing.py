@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from capacity.outputs.ansible_hosts import hosts_of
 from capacity.services.platform import sharing
 from inventory.paths import site_dir
-from playbooks.inventory_plugins.bringup import hosts_of
 from tests.capacity.services.test_sharing import MIG, SLICES, shared
 from tests.playbooks.support import PLAYBOOKS, ansible, load
 

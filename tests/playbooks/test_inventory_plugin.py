@@ -2,26 +2,45 @@
 
 import ipaddress
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jinja2
 import pytest
+from ansible.errors import AnsibleParserError
 
 from capacity.build import build
+from capacity.outputs import ansible_hosts
 from inventory.catalog import load_catalog
-from inventory.paths import site_dir
-from inventory.site import load_site
+from inventory.paths import repo_root, site_dir
+from inventory.site import SiteError, load_site
 from inventory.site.whatif import changed
 from tests.network import dual_stack
 from tests.plans import plan_of
-from tests.playbooks.support import PLAYBOOKS, ansible, load
+from tests.playbooks.support import BUDGET_S, PLAYBOOKS, ansible, load
 
 SITE = site_dir("lab") / "site.yaml"
+plugin = load("inventory_plugins/bringup.py")
+WHAT_ANSIBLE_IMPORTS = """
+import importlib, json, sys
+from pathlib import Path
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+
+hosts = InventoryManager(DataLoader(), sources=[sys.argv[1]]).hosts
+for path in Path("playbooks").glob("*_plugins/*.py"):
+    sys.path.insert(0, str(path.parent))
+    importlib.import_module(path.stem)
+    del sys.path[0], sys.modules[path.stem]
+print(json.dumps([len(hosts), sorted(name for name in sys.modules if "." not in name)]))
+"""
 
 
 @pytest.fixture(scope="module")
 def hosts():
-    return load("inventory_plugins/bringup.py").hosts_of(plan_of("lab"), load_catalog())
+    return ansible_hosts.hosts_of(plan_of("lab"), load_catalog())
 
 
 def test_groups_are_roles_and_racks(hosts):
@@ -36,7 +55,7 @@ def test_groups_are_roles_and_racks(hosts):
 @pytest.mark.parametrize("site", ["b200-256-roce", "gb300-nvl72-liquid"])
 def test_shipped_sites_of_other_kinds_are_an_inventory_too(site):
     plan = plan_of(site)
-    made = load("inventory_plugins/bringup.py").hosts_of(plan, load_catalog())
+    made = ansible_hosts.hosts_of(plan, load_catalog())
     assert sorted(made.hosts) == sorted(plan.devices.loc[plan.devices["kind"] == "server", "name"])
     assert len(made.groups["compute"]) == plan.site.server.count
     cabled = plan.cables[plan.cables["fabric"] == "inband"].groupby("a_device").size()
@@ -58,7 +77,7 @@ def test_links_are_both_ends_of_the_plans_31s(hosts):
 
 
 def test_both_families_have_the_same_place_on_each_link_and_sites_with_one_have_no_second(hosts):
-    made = load("inventory_plugins/bringup.py").hosts_of(dual_stack.lab(), load_catalog())
+    made = ansible_hosts.hosts_of(dual_stack.lab(), load_catalog())
     assert made.common["bringup_inband_prefixes_ipv6"] == ["fd00:16::/64", "fd00:18::/64"]
     for name, variables in made.hosts.items():
         assert int(ipaddress.ip_address(variables["bringup_loopback_ipv6"])) & 0xFFF == (
@@ -72,7 +91,7 @@ def test_both_families_have_the_same_place_on_each_link_and_sites_with_one_have_
 
 
 def test_networkd_gets_both_families_and_nothing_of_ipv6_without_it(hosts):
-    made = load("inventory_plugins/bringup.py").hosts_of(dual_stack.lab(), load_catalog())
+    made = ansible_hosts.hosts_of(dual_stack.lab(), load_catalog())
 
     def written(of, template):
         variables = {**of.common, **of.hosts["gpu001"], "base_route_metric": 100}
@@ -97,9 +116,7 @@ def test_networkd_gets_both_families_and_nothing_of_ipv6_without_it(hosts):
 
 
 def test_a_management_nodes_leg_has_both_families_where_bmcs_do(hosts):
-    made = load("inventory_plugins/bringup.py").hosts_of(
-        build(changed("lab", ["addressing.bmc_ipv6=fd00:77::/64"])), load_catalog()
-    )
+    made = ansible_hosts.hosts_of(build(changed("lab", ["addressing.bmc_ipv6=fd00:77::/64"])), load_catalog())
     environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((PLAYBOOKS / "roles/base/templates/oob.network.j2").read_text())
     leg, plain = made.hosts["mgm01"]["bringup_oob"], hosts.hosts["mgm01"]["bringup_oob"]
@@ -151,6 +168,57 @@ def test_a_missing_site_file_ends_the_run(tmp_path: Path):
     assert "no such file" in done.stdout + done.stderr
 
 
+def test_what_is_wrong_with_a_site_file_is_told_word_for_word(tmp_path: Path) -> None:
+    wrong = tmp_path / "site.yaml"
+    wrong.write_text(SITE.read_text().replace("\nname: lab\n", "\nnmae: läb\n"))
+    with pytest.raises(SiteError) as wanted:
+        load_site(str(wrong))
+    with pytest.raises(AnsibleParserError) as seen:
+        plugin.computed(str(wrong))
+    assert seen.value.message == str(wanted.value)
+
+
+def test_the_planner_and_its_libraries_stay_out_of_the_process_that_forks_a_worker_for_each_task() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHAT_ANSIBLE_IMPORTS, str(SITE)],
+        cwd=repo_root(),
+        env={**os.environ, "ANSIBLE_CONFIG": str(repo_root() / "ansible.cfg")},
+        capture_output=True,
+        text=True,
+        timeout=BUDGET_S,
+        check=True,
+    )
+    hosts, modules = json.loads(done.stdout)
+    assert hosts == 7
+    assert {"ansible", "inventory"} <= set(modules)
+    assert not {"pandas", "numpy", "capacity", "network"} & set(modules)
+
+
+def test_packages_of_the_same_names_in_the_current_folder_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("inventory", "network", "capacity"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    monkeypatch.chdir(tmp_path)
+    assert "gpu004" in plugin.computed("lab")["hosts"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("MODULE", "capacity.nothing", r"lab: no inventory: exit status 1: .*No module named capacity.nothing\. "),
+        ("MODULE", "inventory.paths", r"lab: no inventory: exit status 0: no message\. "),
+        ("BUDGET_S", 0.001, r"lab: no inventory within 0\.001 s\. "),
+    ],
+)
+def test_a_process_that_gives_no_hosts_is_named(
+    monkeypatch: pytest.MonkeyPatch, setting: str, value: object, message: str
+) -> None:
+    monkeypatch.setattr(plugin, setting, value)
+    with pytest.raises(AnsibleParserError, match=message + r"To see all that it says: PYTHONPATH=\S+ \S+ .* lab$"):
+        plugin.computed("lab")
+
+
 def test_compute_nodes_carry_the_size_of_their_model(hosts):
     model = load_catalog().device("lab-gpu-node").bringup
     nodes = hosts.common["bringup_slurm"]["nodes"]
@@ -175,5 +243,5 @@ def test_gpu_nodes_get_nvidias_packages_and_nccls_settings(hosts):
 
 
 def test_a_site_with_nvidias_own_repositories_names_them_with_their_keys():
-    repositories = load("inventory_plugins/bringup.py").nvidia_of(load_site("h100-1000-ib"))["repositories"]
+    repositories = ansible_hosts.nvidia_of(load_site("h100-1000-ib"))["repositories"]
     assert [repository["name"] for repository in repositories] == ["nvidia-cuda", "nvidia-container-toolkit"]

@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
+from capacity.outputs import ansible_hosts
 from capacity.services.cluster import Cluster, Member, cluster
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue
 from inventory.catalog import load_catalog
 from tests.plans import plan_of
-from tests.playbooks.support import PLAYBOOKS, ansible, load
+from tests.playbooks.support import PLAYBOOKS, ansible
 
 ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet")
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
@@ -99,7 +100,7 @@ def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: Any) -> Written:
     """What the roles write for a cluster. known: variables that differ from those of the site."""
     copied(folder)
-    hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of("lab-kubernetes"), load_catalog())
+    hosts = ansible_hosts.hosts_of(plan_of("lab-kubernetes"), load_catalog())
     hosts.common["bringup_kubernetes"] = of.plain()
     authority = issue("ca")
     client = issue("admin", authority=authority, usages=[CLIENT])

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from capacity.outputs import ansible_hosts
 from inventory.delivered.firmware import Bundle
+from network.infiniband.subnet import compute_ports
 from tests.plans import plan_of
 from tests.playbooks.support import load
 
 ANSWER = Path(__file__).parents[1] / "data" / "modelled" / "mlxconfig" / "query.txt"
 module: Any = load("roles/infiniband/files/nic_settings.py")
-plugin: Any = load("inventory_plugins/bringup.py")
 GUIDS = {"mlx5_0": "b83fd20300aa0000", "mlx5_1": "b83fd20300aa0001", "mlx5_9": "b83fd20300bb0000"}
 PCI = {"mlx5_0": "0000:18:00.0", "mlx5_1": "0000:2a:00.0", "mlx5_9": "0000:e1:00.0"}
 SETTINGS = {"LINK_TYPE_P1": 1, "PCI_WR_ORDERING": 1, "ATS_ENABLED": 0}
@@ -141,13 +142,13 @@ def test_a_value_without_a_number_is_refused(shown: str) -> None:
 
 def test_servers_get_the_settings_of_their_models_bundle_and_the_guids_of_the_asset_list() -> None:
     plan = plan_of("lab")
-    ports = [port for port in plugin.compute_ports(plan) if port.startswith("gpu001:")]
+    ports = [port for port in compute_ports(plan) if port.startswith("gpu001:")]
     assets = plan.devices.set_index("name").assign(guid="")[["guid"]]
     assets.loc[ports[0], "guid"] = GUIDS["mlx5_0"]
     model = plan.devices.set_index("name")["model"]["gpu001"]
     bundle = Bundle.model_construct(adapter_settings=SETTINGS)
-    found = plugin.adapter_settings_of(plan, {model: bundle}, assets)
+    found = ansible_hosts.adapter_settings_of(plan, {model: bundle}, assets)
     assert found["gpu001"] == {"settings": SETTINGS, "guids": [GUIDS["mlx5_0"]]}
     assert found["gpu002"]["guids"] == []
-    assert plugin.adapter_settings_of(plan, {}, assets) == {}
-    assert plugin.adapter_settings_of(plan_of("b200-256-roce"), {model: bundle}, assets) == {}
+    assert ansible_hosts.adapter_settings_of(plan, {}, assets) == {}
+    assert ansible_hosts.adapter_settings_of(plan_of("b200-256-roce"), {model: bundle}, assets) == {}

@@ -18,13 +18,13 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 
+from capacity.outputs import ansible_hosts
 from inventory.paths import repo_root, site_dir
 from inventory.site import load_site, site_names
 from tests.playbooks.support import PLAYBOOKS, ansible, load, tasks_of
 
 lookup = load("lookup_plugins/bringup_repository.py")
 packages = load("library/bringup_packages.py")
-plugin = load("inventory_plugins/bringup.py")
 
 REAL = [name for name in site_names() if name not in ("lab", "lab-metal", "lab-kubernetes")]
 PINNED = "25.05.3"
@@ -92,11 +92,11 @@ def in_check_mode(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> d
     """What the role says on this machine in check mode, by play, with what it would write; the play that fails is the last."""
     plays: dict[str, Repositories] = {}
     for site in REAL:
-        (one,) = plugin.repositories_of(load_site(site))
+        (one,) = ansible_hosts.repositories_of(load_site(site))
         assert one["key"] == str(site_dir(site) / "slurm-packages.asc")  # beside the site file
         plays |= {f"{site}-{kind}": [{**one, "key": str(getattr(signer, kind))}] for kind in KINDS}
-    plays |= {EMPTY: plugin.repositories_of(load_site("lab"))}
-    plays |= {KEYLESS: plugin.repositories_of(load_site("h100-1000-ib"))}
+    plays |= {EMPTY: ansible_hosts.repositories_of(load_site("lab"))}
+    plays |= {KEYLESS: ansible_hosts.repositories_of(load_site("h100-1000-ib"))}
     folder = tmp_path_factory.mktemp("check")
     done = ansible("ansible-playbook", *book_of(folder, plays), "--check", "--diff", var=folder, options=INI)
     said, _, recap = done.stdout.partition("PLAY RECAP")
@@ -158,7 +158,7 @@ def test_a_node_of_each_shipped_site_gets_the_sources_and_the_key(site, kind, si
 
 @pytest.mark.needs("root", "unshare", "gpg")
 def test_the_second_run_changes_nothing_and_a_key_of_another_fingerprint_gives_no_repository(signer, tmp_path):
-    (one,) = plugin.repositories_of(load_site("h100-1000-ib"))
+    (one,) = ansible_hosts.repositories_of(load_site("h100-1000-ib"))
     fetched = {"name": "fetched", "uris": "https://h/", "suites": ["/"], "components": []}
     fetched |= {"key_url": signer.armoured.as_uri(), "fingerprint": fingerprint(signer)}
     other = {**fetched, "name": "other", "fingerprint": "0" * 40}
@@ -179,7 +179,7 @@ def fingerprint(signer: Signer) -> str:
 
 @pytest.mark.needs("gpg")
 def test_a_site_without_repositories_changes_nothing(in_check_mode):
-    assert plugin.repositories_of(load_site("lab")) == []
+    assert ansible_hosts.repositories_of(load_site("lab")) == []
     assert "failed=0" in in_check_mode[EMPTY]
     assert "changed=0" in in_check_mode[EMPTY]
 
@@ -208,7 +208,7 @@ def test_only_a_public_key_goes_to_the_nodes(content, said, tmp_path):
 
 
 def test_a_repository_of_nvidia_keeps_its_url_and_fingerprint():
-    (one, _) = plugin.nvidia_of(load_site("h100-1000-ib"))["repositories"]
+    (one, _) = ansible_hosts.nvidia_of(load_site("h100-1000-ib"))["repositories"]
     assert lookup.with_key(one) == {**one, "keyring": "/etc/apt/keyrings/nvidia-cuda.asc"}
 
 

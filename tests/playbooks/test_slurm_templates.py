@@ -6,6 +6,7 @@ import jinja2
 import pytest
 import yaml
 
+from capacity.outputs import ansible_hosts
 from inventory.catalog import load_catalog
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, load
@@ -17,7 +18,7 @@ CONTAINER = {"container": "docker", "cgroup": "v2", "memory_mib": 8000, "confini
 
 def variables(site: str, probe: dict[str, Any]) -> dict[str, Any]:
     """Variables of the first controller: the inventory's, the roles' defaults evaluated, and what the probe found."""
-    hosts = load("inventory_plugins/bringup.py").hosts_of(plan_of(site), load_catalog())
+    hosts = ansible_hosts.hosts_of(plan_of(site), load_catalog())
     known: dict[str, Any] = {**hosts.common, "bringup_probe": probe}
     for role in ("slurm_config", "node_check", "slurm_compute", "slurm_database"):
         for name, value in yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text()).items():
