@@ -52,6 +52,10 @@ Ready = tuple[int, str]
 _ALWAYS: Ready = (0, "")
 
 
+def _ready(item: str, line: int, subject: str) -> Ready:
+    return line, f"{item} of {subject}"
+
+
 def runs_end(events: Iterable[Entry | Begun]) -> dict[tuple[Key, int], int]:
     """By item, subject and line of each record, the last line of the run that announced it; without one it is left out.
 
@@ -72,11 +76,23 @@ def runs_end(events: Iterable[Entry | Begun]) -> dict[tuple[Key, int], int]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one item of a group needs: by asset the line of its first pass, and the first of all of them."""
+    """What one item of a group needs: by asset the line of its first pass, and the first and the last of all of them.
+
+    ``known``  the line by which something had been recorded of each of its assets
+    """
 
     item: str
     lines: Mapping[str, int]
     first: Ready
+    last: Ready
+    known: int
+
+    def by(self, at: int, known: Mapping[str, int]) -> Ready:
+        """When it had passed for every asset that was known at a line."""
+        if self.known <= at:
+            return self.last
+        there = [(line, name) for name, line in self.lines.items() if known.get(name, NEVER) <= at]
+        return _ready(self.item, *max(there)) if there else _ALWAYS
 
 
 class Passed:
@@ -106,8 +122,10 @@ class Passed:
                 one.subject: 0 if one.status in BY_HAND else first.get((name, one.subject), NEVER)
                 for one in found.subjects
             }
-            line, subject = min((line, subject) for subject, line in lines.items())
-            self._parts[item.group].append(_Part(name, lines, (line, f"{name} of {subject}")))
+            passes = [(line, subject) for subject, line in lines.items()]
+            seen = max(known.get(subject, NEVER) for subject in lines)
+            part = _Part(name, lines, _ready(name, *min(passes)), _ready(name, *max(passes)), seen)
+            self._parts[item.group].append(part)
 
     def late(self, decides: Mapping[Key, int], ends: Mapping[tuple[Key, int], int]) -> dict[Key, str]:
         """Why passing records of devices came too early. ``decides`` has the line of the record that decides."""
@@ -144,7 +162,7 @@ class Passed:
         parts = self._parts.get(group, ())
         return max(
             (
-                (part.lines[subject], f"{part.item} of {subject}") if subject in part.lines else part.first
+                _ready(part.item, part.lines[subject], subject) if subject in part.lines else part.first
                 for part in parts
             ),
             default=_ALWAYS,
@@ -160,10 +178,5 @@ class Passed:
             seen.add(one)
             waiting += self._register.groups[one].after
             for part in self._parts.get(one, ()):
-                there = (
-                    (line, f"{part.item} of {name}")
-                    for name, line in part.lines.items()
-                    if self._known.get(name, NEVER) <= at
-                )
-                last = max(last, part.first, max(there, default=_ALWAYS))
+                last = max(last, part.first, part.by(at, self._known))
         return last

@@ -84,7 +84,7 @@ class Went:
         contents = contents or self.contents
         if entries is not None:
             contents = dataclasses.replace(contents, entries=tuple(entries))
-        plan = dataclasses.replace(self.reader.plan, site=site or self.site)
+        plan = dataclasses.replace(self.reader.plan, site=site) if site else self.reader.plan
         return gate.judge(
             self.register,
             plan,
