@@ -144,7 +144,11 @@ def test_a_line_that_only_a_shared_room_overloads_is_mended_by_a_room_per_feed()
     ("name", "settings"),
     [
         ("h100-1000-ib", ("server.count=40", "ups.module_kw=50", "electrical.ups_blocks.installed=1")),
-        ("h100-1000-ib", ("server.count=100", "ups.module_kw=90", "electrical.ups_blocks.installed=1")),
+        pytest.param(
+            "h100-1000-ib",
+            ("server.count=100", "ups.module_kw=90", "electrical.ups_blocks.installed=1"),
+            marks=pytest.mark.soak,
+        ),
         ("b200-256-roce", ("ups.module_kw=100", "electrical.ups_blocks.installed=1")),
         ("b200-256-roce", ("electrical.transformers.kva=300", "electrical.transformers.installed=1")),
     ],

@@ -15,7 +15,7 @@ from inventory.findings import Finding
 from inventory.site import load_site
 from tests.plans import plan_of
 
-SITES = ("lab", "h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid")
+SITES = ("lab", pytest.param("h100-1000-ib", marks=pytest.mark.soak), "b200-256-roce", "gb300-nvl72-liquid")
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 

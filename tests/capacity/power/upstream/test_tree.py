@@ -330,7 +330,7 @@ def test_maintenance_of_one_feed_and_the_loss_of_another_is_told() -> None:
     assert not [f for f in quiet.findings if f.id == "POWER-MAINTENANCE"]
 
 
-@pytest.mark.parametrize("kva", [1750, 2000, 2500, 3150])
+@pytest.mark.parametrize("kva", [1750, *(pytest.param(kva, marks=pytest.mark.soak) for kva in (2000, 2500)), 3150])
 def test_what_two_outages_overload_is_what_trying_each_pair_finds(kva: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each two elements above the panels out at once, against the few pairs that are tried."""
     electrical = load_site("h100-1000-ib").electrical
