@@ -7,16 +7,26 @@ from pathlib import Path
 
 import pytest
 
+from capacity.build import build
+from capacity.model import Plan
 from infra import lab
 from infra.lab import faults, snapshot
 from infra.lab.client import ask
 from infra.lab.paths import LabError, LabPaths, cache_dir
+from inventory.site import Site, load_site
 from tests.infra.lab.conftest import kept, start
+from tests.infra.lab.helpers import small_site
 
 pytestmark = pytest.mark.lab
 NAME, OCTET = "savedlab", 196
 KEY = "0123456789abcdef"
 BOOT_BUDGET_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Plan]:
+    site = load_site(small_site(tmp_path_factory.mktemp("site"), NAME, OCTET))
+    return site, build(site)
 
 
 @pytest.fixture
@@ -83,10 +93,11 @@ def test_a_saved_lab_is_restored_as_it_was(tmp_path, own_cache):
         lab.down(NAME)
 
 
-def test_a_lab_that_nobody_saved_is_not_restored(running, own_cache):
-    assert not snapshot.exists(running.name, KEY)
-    with pytest.raises(LabError, match="no saved lab testlab"):
-        snapshot.restore(running.site, running.plan, KEY)
+def test_a_lab_that_nobody_saved_is_not_restored(planned, own_cache):
+    site, plan = planned
+    assert not snapshot.exists(NAME, KEY)
+    with pytest.raises(LabError, match=f"no saved lab {NAME}"):
+        snapshot.restore(site, plan, KEY)
 
 
 def test_a_saved_lab_whose_certificate_runs_out_counts_no_more(own_cache):
@@ -99,14 +110,15 @@ def test_a_saved_lab_whose_certificate_runs_out_counts_no_more(own_cache):
     assert not snapshot.exists(NAME, KEY)
 
 
-def test_the_key_of_a_saved_lab_follows_plan_and_playbooks(running, monkeypatch, tmp_path):
+def test_the_key_of_a_saved_lab_follows_plan_and_playbooks(planned, monkeypatch, tmp_path):
+    site, plan = planned
     (tmp_path / "playbooks").mkdir()
     task, note = tmp_path / "playbooks" / "task.yml", tmp_path / "playbooks" / "README.md"
     task.write_text("- name: one task\n")
     monkeypatch.setattr(snapshot, "repo_root", lambda: tmp_path)
-    key = snapshot.key(running.site, running.plan)
+    key = snapshot.key(site, plan)
     note.write_text("text\n")
-    assert snapshot.key(running.site, running.plan) == key
-    assert snapshot.key(running.site, replace(running.plan, hash="0" * 64)) != key
+    assert snapshot.key(site, plan) == key
+    assert snapshot.key(site, replace(plan, hash="0" * 64)) != key
     task.write_text("- name: another task\n")
-    assert snapshot.key(running.site, running.plan) != key
+    assert snapshot.key(site, plan) != key
