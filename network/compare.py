@@ -69,8 +69,9 @@ def topology(
     join several rails say so. planned_devices: devices of the plan that may be in no cable of `cables`: they are never foreign.
     """
     silent = sorted(set(silent))
-    planned = _planned(cables, fabric)
-    elsewhere = {end for cable in _ends(cables[cables["fabric"] != fabric]) for end in cable}
+    laid = list(zip(_ends(cables), cables["fabric"].tolist(), cables["stage"].tolist(), strict=True))
+    planned = {near: far for (a, b), of, _ in laid if of == fabric for near, far in ((a, b), (b, a))}
+    elsewhere = {end for cable, of, _ in laid if of != fabric for end in cable}
     unjudged = {*silent, *dark}
     answered = _by_planned_names(answered, {*planned, *elsewhere})
     down = {f"{d}:{p}" for d, ports in answered.items() for p, port in ports.items() if port["state"] in NO_LINK}
@@ -82,7 +83,7 @@ def topology(
     moved = {edge for edge in wrong if _by_places(edge, planned, places)}
     touched = {end for edge in moved for end in edge}
     known = {*planned_devices, *(_device(end) for end in (*planned, *elsewhere))}
-    trunk = {end for cable in _ends(cables[cables["stage"].isin(TRUNKS)]) for end in cable}
+    trunk = {end for cable, _, stage in laid if stage in TRUNKS for end in cable}
     ports = moves.in_order([*planned, *(end for edge in seen for end in edge)]) if wrong - moved else {}
     for fault in moves.faults(planned, wrong - moved):
         unplanned = len(fault.seen) == 1 and not set(fault.seen[0]) <= set(planned)
@@ -229,12 +230,6 @@ def _by_planned_names(answered: Mapping[str, Mapping[str, Port]], ends: Collecti
         )
 
     return {device: {name: by_plan(port) for name, port in ports.items()} for device, ports in answered.items()}
-
-
-def _planned(cables: pd.DataFrame, fabric: str) -> dict[End, End]:
-    """{end: other end}, both ways."""
-    ends = _ends(cables[cables["fabric"] == fabric])
-    return {near: far for a, b in ends for near, far in ((a, b), (b, a))}
 
 
 def _devices(edge: tuple[End, End]) -> set[str]:
