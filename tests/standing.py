@@ -117,9 +117,9 @@ class Standing:
         """`bringup gate --site SITE WORDS`."""
         return self.run("bringup", "gate", "--site", str(self.site.path), *words, check=False)
 
-    def facts(self) -> Facts:
-        """Fresh facts of all devices."""
-        return gather(self.plan)
+    def facts(self, *devices: str) -> Facts:
+        """Fresh facts of these devices, of all without names: a gathering of all takes 15 s of processor time."""
+        return gather(self.plan, only=devices or None)
 
     def findings(self) -> list[Finding]:
         """What is wrong with the devices now."""

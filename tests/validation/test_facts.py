@@ -21,6 +21,7 @@ from tests.plans import plan_of
 from tests.validation.test_recorded_facts import HEALTHY
 from validation.facts import probes as acts
 from validation.facts import telemetry
+from validation.facts.answer import KINDS
 from validation.facts.gather import GPU_PYTHON, OOB_PROBES, address_book, address_of, gather, gpus, probes
 from validation.facts.probes import Logins
 from validation.readings import PING_TARGETS
@@ -208,6 +209,12 @@ def test_every_device_of_the_plan_is_asked_and_nobody_else(plan, devices):
     assert set(facts.bmcs) == set(facts.nodes) == set(names.index[names["kind"] == "server"])
     assert set(facts.switches) == set(names.index[names["fabric"] == "inband"])
     assert set(facts.subnets) == {"mgm01", "ctl01"}
+
+
+def test_of_some_devices_only_these_are_asked(plan, devices):
+    facts = gather(plan, only={"gpu001", "leaf02"})
+    asked = {kind: set(getattr(facts, kind)) for kind in KINDS if getattr(facts, kind)}
+    assert asked == {"bmcs": {"gpu001"}, "nodes": {"gpu001"}, "switches": {"leaf02"}}
 
 
 def test_the_fabric_is_read_from_every_host_with_a_subnet_manager(plan, devices):

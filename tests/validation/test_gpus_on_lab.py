@@ -15,7 +15,7 @@ NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 
 
 def test_every_listed_gpu_answers_through_the_installed_driver(standing: Standing):
-    nodes = standing.facts().nodes
+    nodes = standing.facts(*NODES).nodes
     for name in NODES:
         reading = nodes[name].data["gpus"]
         listed = standing.plan.gpus[standing.plan.gpus["device"] == name]

@@ -86,6 +86,6 @@ def test_without_tracking_a_leaf_without_uplinks_swallows_connections(standing: 
 def test_what_a_leaf_holds_down_is_read_back(standing: Standing) -> None:
     isolate(standing, "leaf01")
     until(lambda: held(standing, "leaf01") != [], "leaf01 holds no port down")
-    said = standing.facts().switches
+    said = standing.facts("leaf01", "leaf02").switches
     assert said["leaf01"].data["held"] == held(standing, "leaf01")
     assert said["leaf02"].data["held"] == []

@@ -58,7 +58,7 @@ def test_an_open_filter_is_seen_from_both_sides(standing: Standing) -> None:
             for name, raw in found.parts.items()
             for one in separation_acts.faults(standing.plan, name, raw, planned[name])
         ]
-        applied = checks.test_router_filters_as_planned("leaf01", standing.plan, standing.facts())
+        applied = checks.test_router_filters_as_planned("leaf01", standing.plan, standing.facts("leaf01"))
     assert not outcome.passed
     assert "gpu001: inband to management, management of leaf01 by leaf01: denied and reached" in said
     assert any(
@@ -66,7 +66,6 @@ def test_an_open_filter_is_seen_from_both_sides(standing: Standing) -> None:
     )
     assert not applied.passed
     assert "forwards to or from eth0" in applied.detail
-    assert measured(standing).passed
 
 
 def test_a_filter_that_is_too_narrow_is_seen(standing: Standing) -> None:

@@ -56,7 +56,7 @@ def test_the_mount_survives_a_reboot(standing: Standing):
     reboot(standing, "gpu004")
     until(lambda: state(standing, "gpu004", "shared.mount", "slurmd.service") == ["active", "active"], "not mounted")
     assert standing.shell("gpu004", "cat /shared/jobs/kept; rm /shared/jobs/kept").strip() == "kept"
-    seen = standing.facts().nodes["gpu004"].data["storage"]
+    seen = standing.facts("gpu004").nodes["gpu004"].data["storage"]
     assert seen["booted_at"] > seen["installed_at"]
 
 

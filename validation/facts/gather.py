@@ -103,8 +103,9 @@ class Target:
     """What `read` saw of this device and of others beside its answer."""
 
 
-def gather(plan: Plan, store: str = "") -> Facts:
-    """Facts of all devices of the plan, asked at the same time. SecretError when a credential cannot be read.
+def gather(plan: Plan, store: str = "", only: Collection[str] | None = None) -> Facts:
+    """Facts of all devices of the plan, or of those named in ``only``, asked at the same time. SecretError when a credential cannot
+    be read.
 
     ``store`` is the id of the evidence store for which the devices are challenged; '': nothing is recorded, and none is.
     """
@@ -123,7 +124,8 @@ def gather(plan: Plan, store: str = "") -> Facts:
     }
     answers: dict[str, dict[str, Answer]] = {}
     for wave in WAVES:
-        answered = at_once([(kind, target) for kind in wave for target in targets[kind]], lambda asked: _ask(asked[1]))
+        asked = [(kind, target) for kind in wave for target in targets[kind] if only is None or target.device in only]
+        answered = at_once(asked, lambda one: _ask(one[1]))
         answers |= {kind: {} for kind in wave}
         for (kind, target), answer in answered.items():
             answers[kind][target.device] = answer
