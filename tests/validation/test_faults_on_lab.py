@@ -99,12 +99,9 @@ def repaired(standing: Standing) -> Iterator[None]:
 
 
 def settled(standing: Standing) -> list[Finding]:
-    """What is still found once Slurm has every node in service again, or when the time is up: a health check comes every ten
-    seconds.
-    """
-    until(
-        lambda: standing.shell("ctl01", "sinfo -h -o %T || true").split() == ["idle"], "Slurm has a node out of service"
-    )
+    """What is still found when Slurm has every node in service again, or when the time is up. A health check comes every ten
+    seconds."""
+    until(standing.in_service, "Slurm does not have every node in service")
     end = time.monotonic() + SETTLE_S
     while (found := standing.findings()) and time.monotonic() < end:
         time.sleep(PAUSE_S)

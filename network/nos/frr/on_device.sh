@@ -89,7 +89,8 @@ facts)      # MANAGEMENT_PORT: identity and state of the switch, one fact a line
     printf 'mgmt_mac %s\n' "$(cat "/sys/class/net/$1/address" 2>/dev/null)"
     printf 'version %s\n' "$(vtysh -c 'show version' | sed -n 's/^FRRouting \([^ ]*\).*/\1/p')"
     for port in /sys/class/net/*; do
-        printf 'port %s %s %s\n' "${port##*/}" "$(cat "$port/operstate")" "$(cat "$port/mtu")"
+        read -r state <"$port/operstate" && read -r mtu <"$port/mtu" &&
+            printf 'port %s %s %s\n' "${port##*/}" "$state" "$mtu"
     done
     tracker=/run/bringup-uplinks
     if pid=$(cat $tracker/pid 2>/dev/null) && grep -q uplinks.sh "/proc/$pid/cmdline" 2>/dev/null; then
