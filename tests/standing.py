@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ from validation import drift_reports
 from validation.diagnose import diagnose
 from validation.facts import Facts, gather
 from validation.facts.gather import address_of
+from validation.facts.storage import clients
 
 NAME = "teststand"
 OCTET = 90
@@ -129,6 +131,10 @@ class Standing:
         """Whether Slurm has every node in service: one question, where a gathering costs 15 s of processor time."""
         return self.shell("ctl01", "sinfo -h -o %T || true").split() == ["idle"]
 
+    def reads_shared(self, node: str) -> bool:
+        """Whether the shared file system answers on a node."""
+        return self.shell(node, "ls /shared 2>&1 || true").strip() == "jobs"
+
     def clear_event_logs(self) -> None:
         """Clear every BMC's event log, as operators do once they know what its entries came from (S031 judges the rest)."""
         assets, credentials = load_assets(self.site), bmc_credentials(self.site, load_assets(self.site))
@@ -197,6 +203,12 @@ def restored(site: Site, var: Path, key: str, note: Path) -> Standing:
     shutil.copytree(note.parent / power_acts.FOLDER, stand.power_acts)
     wait_until_whole(stand)
     return stand
+
+
+def until_all_read_shared(stand: Standing) -> None:
+    """Until every client reads the shared file system: each tries again on its own clock of some seconds."""
+    for name in clients(stand.plan):
+        until(partial(stand.reads_shared, name), f"{name} has no shared storage again")
 
 
 def until(true: Callable[[], bool], otherwise: str) -> None:

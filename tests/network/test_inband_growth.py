@@ -59,7 +59,7 @@ def test_a_trunk_cable_on_another_port_stays_when_the_server_of_its_number_goes(
     assert len(old[~old["a_device"].eq("n0")].merge(new, on=ENDS)) == len(old) - LINKS_PER_NODE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sets(st.integers(0, 20), min_size=1, max_size=12), st.sampled_from([2, 4, 6]), st.integers(1, 5)),

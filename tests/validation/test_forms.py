@@ -155,7 +155,7 @@ def with_frame(plan: Plan, name: str, frame: pd.DataFrame) -> Plan:
 PLACES = {"circuits": "S085.attested", "racks": "S087.attested", "placements": "S014.attested"}
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_an_attestation_rests_on_its_own_rows_and_on_no_others(lab: Plan, data: st.DataObject) -> None:
     frame, column = data.draw(st.sampled_from(ROWS))

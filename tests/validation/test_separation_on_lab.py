@@ -8,7 +8,7 @@ import pytest
 
 from inventory.delivered.assets import load_assets
 from network.push import push, targets
-from tests.standing import Standing
+from tests.standing import Standing, until_all_read_shared
 from validation.check import Outcome
 from validation.checks import test_separation as checks
 from validation.facts import Facts, separation_acts
@@ -33,6 +33,7 @@ def filtering_otherwise(standing: Standing, change: Callable[[str], str]) -> Ite
     finally:
         (pushed,) = push([planned], neighbours_s=0)
         assert pushed.ok, pushed.note
+        until_all_read_shared(standing)  # a filter that is too narrow cuts clients off
 
 
 def opened(config: str) -> str:

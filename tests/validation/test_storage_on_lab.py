@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from infra import lab
 from infra.lab.client import ask
-from tests.standing import Standing, until
-from validation.facts.storage import clients
+from tests.standing import Standing, until, until_all_read_shared
 from validation.facts.storage_acts import canaries
 
 pytestmark = pytest.mark.lab
@@ -19,15 +17,8 @@ pytestmark = pytest.mark.lab
 def repaired(standing: Standing) -> Iterator[None]:
     yield
     lab.repair(standing.name)
-    # Each client tries again on its own clock of some seconds: that one is back says nothing of the others.
-    for name in clients(standing.plan):
-        until(partial(reads, standing, name), f"{name} has no shared storage again")
+    until_all_read_shared(standing)
     standing.clear_event_logs()
-
-
-def reads(standing: Standing, node: str) -> bool:
-    """Whether the shared file system answers on a node."""
-    return standing.shell(node, "ls /shared 2>&1 || true").strip() == "jobs"
 
 
 def reboot(standing: Standing, node: str) -> float:
@@ -99,5 +90,5 @@ def test_a_dead_client_is_mounted_again(standing: Standing):
     # In one command: the timer that mounts again may come at any moment.
     said = standing.shell("gpu004", f"{kill}; ls /shared 2>&1 || true")
     assert "not connected" in said or "connection abort" in said  # the call that was under way when its program ended
-    until(lambda: reads(standing, "gpu004"), "not mounted again")
+    until(lambda: standing.reads_shared("gpu004"), "not mounted again")
     until(lambda: state(standing, "gpu004", "slurmd.service") == ["active"], "slurmd does not run again")

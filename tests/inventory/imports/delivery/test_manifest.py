@@ -244,7 +244,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS)
 def test_export_then_import_loses_nothing(rows: list[dict[str, str]]) -> None:
     frame = pd.DataFrame([{**row, "serial": f"SN{n}"} for n, row in enumerate(rows)])
