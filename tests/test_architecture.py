@@ -37,12 +37,15 @@ STARTED = ("infra/cli", "infra/__main__.py", "infra/provider/__main__.py")
 
 
 INDENTED = re.compile(r"^(?:[ \t]|.*[:;]).*\bimport\b", flags=re.MULTILINE)
-"""An import that is not a line of its own at the left: only such a one can be in a function or a block."""
+"""An import that does not start at the left margin. Only such an import can be inside a function or a block."""
 
 
 @functools.cache
 def blocks_with_own_imports() -> dict[str, set[type[ast.AST]]]:
-    """Modules, but for those that are started, and the kinds of blocks in which they import our own code."""
+    """{module: kinds of blocks (function, TYPE_CHECKING) in which it imports our own code}, without STARTED.
+
+    Circles are found by import-linter (acyclic_siblings), which reads imports inside functions and for types too.
+    """
     found: dict[str, set[type[ast.AST]]] = {}
     for layer in LAYERS:
         for path in sorted((repo_root() / layer).rglob("*.py")):

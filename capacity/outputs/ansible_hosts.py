@@ -40,7 +40,7 @@ from network.wiring import ipv6
 LLDP_HOLD = 4  # msgTxHold, IEEE 802.1AB-2016 9.2.5.6: what was said holds for four intervals
 
 REFUSED = 3
-"""Exit status: the site is no inventory, for the reason on stderr."""
+"""Exit status of a site without an inventory. stderr says why."""
 
 
 class NoInventoryError(Exception):

@@ -45,11 +45,11 @@ def grow(path: Path, before: int, after: int) -> Site:
 
 
 _FIRST: dict[str, Plan] = {}
-"""Plans of sites of which nothing stands, by the text of the site file."""
+"""Plans of sites without an accepted state, by the text of the site file."""
 
 
 def accept(path: Path) -> Plan:
-    """Plan a site file of which nothing stands, and accept it."""
+    """Plan a site that has no accepted state, and accept it."""
     assert not (path.parent / "accepted").exists()
     text = path.read_text()
     if text not in _FIRST:

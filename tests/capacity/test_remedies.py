@@ -78,8 +78,7 @@ def test_a_finding_of_another_subject_in_its_place_is_not_mended(
 
 
 LONG = ("h100-1000-ib", "lab-metal")
-"""Sites that take longest, and that have nothing of which another has no like: h100 is of InfiniBand and cooled by air, lab has the
-nodes of lab-metal."""
+"""The slowest sites, in `make soak` only. `make test` has another site with InfiniBand and air cooling (h100), and site lab."""
 
 
 @pytest.mark.parametrize(

@@ -115,20 +115,24 @@ def test_plain_ansible_mends_exactly_the_same(standing: Standing):
     mended_as_foretold(standing, {}, standing.servers)
 
 
-def mended_as_foretold(standing: Standing, strategy: Mapping[str, str], told: Sequence[str]) -> None:
-    """Corrupt a file or folder of every role, mend all by a run with `strategy`, and find nothing else changed. `told`: hosts
-    of which check mode says it before."""
+def mended_as_foretold(standing: Standing, strategy: Mapping[str, str], checked_hosts: Sequence[str]) -> None:
+    """Corrupt a file or folder of every role and run the playbooks with `strategy`: the run repairs these and changes nothing else.
+
+    Before it, check mode on `checked_hosts` lists the changes of these hosts.
+    """
     assert {role for _, role, *_ in DRIFT} >= roles_with_files()
     for host, _, _, path, how in DRIFT:
         standing.shell(host, f"{how} {path}")
     bricks = standing.shell("sto01", "pgrep -x glusterfsd")
-    foretold = play(standing.site.path, standing.var, "--check", "--diff", "--limit", ",".join(told), options=mitogen())
+    foretold = play(
+        standing.site.path, standing.var, "--check", "--diff", "--limit", ",".join(checked_hosts), options=mitogen()
+    )
     assert foretold.summary["check_mode"] is True
     mended = play(standing.site.path, standing.var, options=strategy)
     assert mended.code == 0, mended.output[-3000:]
     seen = changed_tasks(mended)
     assert seen == {(host, role, task) for host, role, task, *_ in DRIFT}
-    assert changed_tasks(foretold) == {one for one in seen if one[0] in told}, (
+    assert changed_tasks(foretold) == {one for one in seen if one[0] in checked_hosts}, (
         "check mode must foretell what a run changes: S143 is judged by it"
     )
     # Results of tasks that write a secret are censored, their paths with them.

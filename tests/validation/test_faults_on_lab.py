@@ -99,7 +99,7 @@ def repaired(standing: Standing) -> Iterator[None]:
 
 
 def settled(standing: Standing) -> list[Finding]:
-    """What is still found when Slurm has every node in service again, or when the time is up. A health check comes every ten
+    """Findings that are left once Slurm has every node in service again, or when the time is up. Health checks run every ten
     seconds."""
     until(standing.in_service, "Slurm does not have every node in service")
     end = time.monotonic() + SETTLE_S

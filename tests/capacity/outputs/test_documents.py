@@ -19,7 +19,7 @@ from inventory.site.whatif import changed
 from tests.plans import plan_of
 
 SITES = ("lab", pytest.param("h100-1000-ib", marks=pytest.mark.soak), "b200-256-roce", "gb300-nvl72-liquid")
-"""The largest has nothing of which another has no like: InfiniBand is of gb300-nvl72-liquid too, air of b200-256-roce."""
+"""The largest site is in `make soak` only. gb300-nvl72-liquid has InfiniBand too, b200-256-roce air cooling."""
 
 
 @pytest.fixture(scope="module", params=SITES)

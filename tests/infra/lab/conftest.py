@@ -59,7 +59,7 @@ class Shared:
         self.built: tuple[RunningLab, dict[str, Any]] | None = None
 
     def running(self, folder: Path) -> RunningLab:
-        """The lab that is up, where its BMCs and PDUs are in factory state again; else a new one."""
+        """The lab that is up if its BMCs and PDUs are in factory state, else a new one."""
         if self.built and lab.is_up(self.name) and kept(self.name) == self.built[1]:
             return self.built[0]
         self.down()
@@ -77,13 +77,13 @@ SHARED = Shared()
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
-    """A lab in factory state, but for what servers of an earlier module wrote to their disks; tests put back what they change."""
+    """A lab in factory state. Disks may hold what an earlier module wrote; tests put back what else they change."""
     return SHARED.running(tmp_path_factory.mktemp("site"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """After the last test of this folder the lab goes: an idle one costs other tests processor time."""
+    """Take the lab down after the last test of this folder: an idle lab costs processor time."""
     try:
         return (yield)
     finally:

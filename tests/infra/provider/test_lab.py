@@ -1,7 +1,7 @@
 """`pulumi` on a lab of the tests' own: the program, the engine, the provider and devices that really switch.
 
-The tests run in order: each leaves the lab as planned, but for the drift that the next one mends. Everything of Pulumi
-(state, passphrase, ledger) is in a temporary folder.
+The tests run in order. Each leaves the lab as planned, except the preview of two changes: the test after it repairs these.
+State, passphrase and ledger of Pulumi are in a temporary folder.
 """
 
 import json
@@ -183,7 +183,7 @@ def outlet_of_gpu001(rig):
     return outlets[outlets["device"] == "gpu001"].iloc[0]
 
 
-def test_an_outlet_and_a_switch_line_show_as_exactly_two_changes_right_after_all_was_made(rig):
+def test_a_preview_after_the_first_up_shows_exactly_one_outlet_and_one_switch_line(rig):
     first = outlet_of_gpu001(rig)
     rig.pdu(first["pdu"]).set_outlet(int(first["outlet"]), False)
     lab.fault(NAME, "switch-config-drift", ["leaf01"])
