@@ -32,6 +32,9 @@ HEALTH_GROUP = "bringup:node-health"
 """Group of the health checks of nodes; the user of each is this, a colon and the node. A policy bounds what they may do (role
 kubernetes_control_plane)."""
 
+METRICS_USER = "bringup:metrics"
+"""The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
+
 
 class ClusterError(Exception):
     """The site's plan has no room for the cluster; the text says which key to change."""
@@ -116,6 +119,7 @@ class Cluster:
                 Certificate(one.name, "front-proxy", "front-proxy-ca", "front-proxy-client"),
                 Certificate(one.name, "controller-manager", "ca", "system:kube-controller-manager"),
                 Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
+                Certificate(one.name, "metrics", "ca", METRICS_USER),
                 Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
             ]
         for one in self.nodes:
@@ -137,6 +141,7 @@ class Cluster:
             "certificates": [asdict(one) for one in self.certificates],
             "kubelet_client": KUBELET_CLIENT,
             "health_group": HEALTH_GROUP,
+            "metrics_user": METRICS_USER,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }

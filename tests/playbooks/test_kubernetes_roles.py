@@ -26,7 +26,7 @@ from inventory.catalog import load_catalog
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
-ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet")
+ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet", "kubernetes_metrics")
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
@@ -143,8 +143,8 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
     book = [
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
-            ("controller", ["kubernetes_control_plane"]),
-            ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet"]),
+            ("controller", ["kubernetes_control_plane", "kubernetes_metrics"]),
+            ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet", "kubernetes_metrics"]),
         )
     ]
     (folder / "book.yml").write_text(yaml.safe_dump(book))
@@ -367,6 +367,22 @@ def test_kube_proxy_sets_its_rules_by_nftables_and_leaves_the_hosts_table_alone_
     assert light["mode"] == machine["mode"] == "nftables"
     assert light["conntrack"] == {"maxPerCore": 0, "min": 0}
     assert machine["conntrack"] == {}
+
+
+def test_metrics_are_written_where_the_node_exporter_reads_them(written: Any) -> None:
+    folder = yaml.safe_load((PLAYBOOKS / "roles/node_exporter/defaults/main.yml").read_text())[
+        "node_exporter_textfiles"
+    ]
+    program = "/usr/bin/python3 -I /usr/local/libexec/bringup/kubernetes_metrics.py"
+    for host, more in (
+        ("ctl01", " --control-plane --api-port 6443 --backups /var/backups/etcd --data /var/lib/etcd"),
+        ("gpu001", ""),
+    ):
+        text = unit(written, host, "bringup-kubernetes-metrics")
+        assert f"ExecStart={program} --file {folder}/bringup-kubernetes.prom{more}\n" in text, host
+        assert program.split()[-1] in written[host]
+    assert "/etc/kubernetes/pki/metrics.pem" in written["ctl01"]
+    assert "/etc/kubernetes/pki/metrics.pem" not in written["gpu001"]
 
 
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:

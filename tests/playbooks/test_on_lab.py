@@ -205,5 +205,12 @@ def roles_with_files() -> set[str]:
     # tests/playbooks/test_repositories.py and test_slurm_user.py run these roles. boot_server is in boot.yml alone, the roles of
     # Kubernetes are for sites that have it (test_kubernetes_roles.py, test_gpu_sharing.py), and the lab's compute fabric is
     # InfiniBand.
-    of_kubernetes = {"gpu_sharing", "kubelet", "kubernetes", "kubernetes_balancer", "kubernetes_control_plane"}
+    of_kubernetes = {
+        "gpu_sharing",
+        "kubelet",
+        "kubernetes",
+        "kubernetes_balancer",
+        "kubernetes_control_plane",
+        "kubernetes_metrics",
+    }
     return wrote - {"boot_server", "repositories", "roce", "slurm_user"} - of_kubernetes

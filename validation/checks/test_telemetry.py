@@ -23,6 +23,8 @@ NETWORK_RULES = {
     "port down": ("SwitchPortDown", "InfinibandLinkDowned"),
 }
 """S069: what must be alerted on, and the rules that do."""
+RULES = ("site.limits", "site.scheduler", "frame.devices")
+"""What rules and a fire drill of them are computed from."""
 INPUTS = ("site.limits", "frame.devices", "frame.cables", "frame.addresses", "assets")
 
 
@@ -141,7 +143,7 @@ def unit_test_problems(drill: Drill) -> list[str]:
     return [] if drill.unit_tests["status"] == 0 else [f"promtool test rules: {drill.unit_tests['output']}"]
 
 
-@check("S174.generated", inputs=("site.limits", "frame.devices"))
+@check("S174.generated", inputs=RULES)
 def test_alert_rules_have_severities_runbooks_and_passing_unit_tests(
     subject: str, plan: Plan, facts: Facts, fire_drill: Drill
 ) -> Outcome:
@@ -177,7 +179,7 @@ def slow(plan: Plan, drill: Drill, alerts: Iterable[str], *, clears: bool) -> li
     return problems
 
 
-@check("S174.measured", inputs=("site.limits", "frame.devices"))
+@check("S174.measured", inputs=RULES)
 def test_every_alert_reaches_the_receiver_in_time(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     if fire_drill.error:
         return Outcome(False, None, fire_drill.error)
@@ -200,7 +202,7 @@ def test_every_alert_reaches_the_receiver_in_time(subject: str, plan: Plan, fact
     )
 
 
-@check("S069.generated", inputs=("site.limits", "frame.devices"))
+@check("S069.generated", inputs=RULES)
 def test_network_rules_are_there_and_tested(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     known = {rule.alert: rule for rule in telemetry.load(plan.site)}
     chosen = [name for names in NETWORK_RULES.values() for name in names]
@@ -214,7 +216,7 @@ def test_network_rules_are_there_and_tested(subject: str, plan: Plan, facts: Fac
     )
 
 
-@check("S069.observed", inputs=("site.limits", "frame.devices"))
+@check("S069.observed", inputs=RULES)
 def test_network_alerts_come_in_time_and_clear(subject: str, plan: Plan, facts: Facts, fire_drill: Drill) -> Outcome:
     if fire_drill.error:
         return Outcome(False, None, fire_drill.error)

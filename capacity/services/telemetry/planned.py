@@ -4,6 +4,10 @@ bringup_planned_target{job, instance}                       1 per target of targ
 bringup_planned_port{instance, ifName, far, far_port}       1 per cabled port of a switch that is asked
 bringup_planned_outlet{instance, outlet, far, psu}          1 per outlet that feeds a device
 bringup_planned_gpus{instance}                              number of GPUs per GPU server
+
+On a site of Kubernetes also:
+bringup_planned_kubernetes{instance, part}                  1 per controller (part control-plane) and per node (part node)
+bringup_planned_offer{instance, resource}                   what each node offers pods of the resource of its GPUs
 """
 
 import functools
@@ -12,6 +16,8 @@ import json
 import pandas as pd
 
 from capacity.model import Plan
+from capacity.services.cluster import cluster
+from capacity.services.platform.sharing import offers
 from capacity.services.telemetry import targets as asked
 
 HELP = {
@@ -19,6 +25,8 @@ HELP = {
     "bringup_planned_port": "Cabled ports of the switches, with the far end of the cable.",
     "bringup_planned_outlet": "Outlets that feed a device, with the supply.",
     "bringup_planned_gpus": "GPUs per server.",
+    "bringup_planned_kubernetes": "Controllers and nodes of the Kubernetes cluster.",
+    "bringup_planned_offer": "What each node offers pods of the resource of its GPUs.",
 }
 
 
@@ -30,6 +38,7 @@ def planned(plan: Plan, wanted: pd.DataFrame) -> str:
         "bringup_planned_port": (ports(plan), None),
         "bringup_planned_outlet": (outlets(plan), None),
         "bringup_planned_gpus": (gpus[["instance"]], gpus["gpus"].tolist()),
+        **(_kubernetes(plan) if plan.site.scheduler.kind == "kubernetes" else {}),
     }
     lines = []
     for name, (labels, values) in rows.items():
@@ -70,6 +79,18 @@ def _gpus(plan: Plan) -> pd.DataFrame:
     servers = plan.devices.loc[plan.devices["role"] == "gpu", ["name", "model"]]
     of_model = {model: int(plan.catalog.device(str(model)).bringup.gpus or 0) for model in servers["model"].unique()}
     return pd.DataFrame({"instance": servers["name"], "gpus": servers["model"].map(of_model)})
+
+
+def _kubernetes(plan: Plan) -> dict[str, tuple[pd.DataFrame, list[int] | None]]:
+    """Labels and values of what only a site of Kubernetes has, by name."""
+    made, offered = cluster(plan), offers(plan)
+    parts = {"control-plane": made.controllers, "node": made.nodes}
+    members = [{"instance": one.name, "part": part} for part, several in parts.items() for one in several]
+    of_nodes = [{"instance": name, "resource": one.resource} for name, one in offered.items()]
+    return {
+        "bringup_planned_kubernetes": (pd.DataFrame(members), None),
+        "bringup_planned_offer": (pd.DataFrame(of_nodes), [one.count for one in offered.values()]),
+    }
 
 
 def _labels(frame: pd.DataFrame) -> list[str]:

@@ -25,7 +25,7 @@ WINDOW_INTERVALS = 4
 """A rate needs two samples; four intervals still hold two when one scrape is lost, and one more for the edges."""
 TEST_INTERVALS = 10
 """A unit test looks this many intervals after the hold: enough for the longest drill, which has seven values."""
-SERIES = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\} (?P<values>[0-9. ]+?)(?:\+(?P<step>[0-9.]+))?")
+SERIES = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\} (?P<values>-?[0-9. ]+?)(?:\+(?P<step>[0-9.]+))?")
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,9 @@ def duration(seconds: float) -> str:
 
 
 def load(site: Site) -> tuple[Rule, ...]:
-    """All rules, with the limits of the site."""
-    return tuple(_rule(entry, site) for entry in _data()["rules"])
+    """The rules for the site's scheduler, with its limits."""
+    kind = site.scheduler.kind
+    return tuple(_rule(entry, site) for entry in _data()["rules"] if entry.get("scheduler", kind) == kind)
 
 
 def _rule(entry: Mapping[str, Any], site: Site) -> Rule:

@@ -15,14 +15,18 @@ from inventory.site import load_site
 from inventory.site.sections.acceptance import Limit
 from inventory.yaml_data import read_data
 
-SITES = ("lab", "h100-1000-ib")
+ALL = "lab-kubernetes"
+"""Its rules are those of each site, and those of Kubernetes."""
+SITES = (ALL, "h100-1000-ib")
 LIMITS = read_data(repo_root() / "inventory" / "limits.yaml")
 
 
 def promtool(folder: Path, rules, site) -> subprocess.CompletedProcess[str]:
-    """`promtool test rules` on these rules and the unit tests of the site's own."""
+    """`promtool test rules` on these rules and the unit tests of the site's own of the same names."""
+    names = {rule.alert for rule in rules}
+    own = tuple(rule for rule in load(site) if rule.alert in names)
     (folder / "rules.yml").write_text(yaml.safe_dump(rule_file(rules, site)))
-    (folder / "tests.yml").write_text(yaml.safe_dump(unit_tests(load(site), site, "rules.yml")))
+    (folder / "tests.yml").write_text(yaml.safe_dump(unit_tests(own, site, "rules.yml")))
     return subprocess.run(
         ["promtool", "test", "rules", "tests.yml"],
         cwd=folder,
@@ -43,7 +47,7 @@ def test_every_rule_fires_on_its_drill_and_only_then(tmp_path, name):
 
 @pytest.mark.needs("promtool")
 def test_a_rule_that_never_fires_fails_its_unit_test(tmp_path):
-    site = load_site("lab")
+    site = load_site(ALL)
     dead = tuple(replace(rule, expr=f"({rule.expr}) and vector(1) > 2") for rule in load(site))
     said = promtool(tmp_path, dead, site).stderr
     assert set(re.findall(r"alertname: ?(\w+)", said)) == {rule.alert for rule in dead}
@@ -51,13 +55,12 @@ def test_a_rule_that_never_fires_fails_its_unit_test(tmp_path):
 
 @pytest.mark.needs("promtool")
 def test_a_rule_that_always_fires_fails_its_unit_test(tmp_path):
-    site = load_site("lab")
-    (first, *others) = load(site)
-    restless = (replace(first, expr='up{job=~".+"} >= 0'), *others)
-    assert promtool(tmp_path, restless, site).returncode != 0
+    site = load_site(ALL)
+    restless = replace(load(site)[0], expr='up{job=~".+"} >= 0')
+    assert promtool(tmp_path, (restless,), site).returncode != 0
 
 
-@pytest.mark.parametrize("rule", load(load_site("lab")), ids=lambda rule: rule.alert)
+@pytest.mark.parametrize("rule", load(load_site(ALL)), ids=lambda rule: rule.alert)
 def test_every_alert_has_its_page_with_its_severity(rule):
     page = (repo_root() / rule.runbook).read_text()
     assert page.startswith(f"# {rule.alert}\n\nSeverity: {rule.severity}\n")
@@ -66,13 +69,19 @@ def test_every_alert_has_its_page_with_its_severity(rule):
 
 def test_every_page_has_its_alert():
     pages = {path.stem for path in (repo_root() / alert_rules.RUNBOOKS).glob("*.md")}
-    assert pages == {rule.alert for rule in load(load_site("lab"))}
+    assert pages == {rule.alert for rule in load(load_site(ALL))}
 
 
 def test_there_are_rules_of_every_severity_and_names_are_unique():
-    rules = load(load_site("lab"))
+    rules = load(load_site(ALL))
     assert {rule.severity for rule in rules} == {"critical", "warning", "info"}
     assert len({rule.alert for rule in rules}) == len(rules)
+
+
+def test_rules_of_kubernetes_are_for_sites_that_have_it():
+    more = {rule.alert for rule in load(load_site(ALL))} - {rule.alert for rule in load(load_site("lab"))}
+    assert {"KubernetesComponentDown", "EtcdWithoutLeader", "CertificateEnds"} < more
+    assert not {"ServerDown", "GpuMissing"} & more
 
 
 def test_every_limit_of_the_rules_is_known_with_its_unit():
@@ -97,6 +106,7 @@ def test_an_alert_names_its_limits_and_their_sources():
 def test_the_last_value_of_a_series_goes_on_and_grows_by_its_step():
     assert [series('x{a="b"} 0 1', 5).at(n) for n in range(4)] == [0, 1, 1, 1]
     assert [series('x{a="b"} 0+<200/s>', 5).at(n) for n in range(3)] == [0, 1000, 2000]
+    assert [series('x{a="b"} -7', 5).at(n) for n in range(2)] == [-7, -7]
 
 
 def test_the_notation_of_series_is_read_whole():

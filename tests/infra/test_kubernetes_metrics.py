@@ -1,0 +1,88 @@
+"""What the role kubernetes_metrics reads of a control plane, asked of real programs with the user and the rights that it has."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+
+from capacity.services.cluster import METRICS_USER
+from infra.kube.certificates import CLIENT, issue, load, private
+from infra.kube.local import ControlPlane
+from tests.control_plane import Cluster, cluster, control_plane, wait_for
+from tests.playbooks.support import PLAYBOOKS
+from tests.playbooks.support import load as program
+from validation.facts.kube import NODES
+
+__all__ = ["cluster", "control_plane"]
+
+pytestmark = pytest.mark.platform
+
+NODE = "metrics001"
+RIGHTS = PLAYBOOKS / "roles" / "kubernetes_control_plane" / "vars" / "main.yml"
+
+
+def port(plane: ControlPlane, name: str, flag: str) -> int:
+    """A port that a program of the control plane was given."""
+    words = Path(f"/proc/{plane.processes[name]}/cmdline").read_text().split("\0")
+    (given,) = [word.rpartition("=")[2] for word in words if word.startswith(f"--{flag}=")]
+    return int(given.rpartition(":")[2])
+
+
+@pytest.fixture
+def read(cluster: Cluster, control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program's metrics of the control plane: {(name, values of its labels…): value}."""
+    metrics = program("roles/kubernetes_metrics/files/kubernetes_metrics.py")
+    pki = control_plane.folder / "pki"
+    for name, authority, user in (("metrics", "ca", METRICS_USER), ("etcd-client", "etcd-ca", "kube-apiserver")):
+        client = issue(user, authority=load(pki / authority), usages=[CLIENT])
+        private(tmp_path / f"{name}.pem", client.pem + client.key_pem)
+        (tmp_path / f"{authority}.crt").write_bytes((pki / f"{authority}.crt").read_bytes())
+    for constant, name, flag in (
+        ("ETCD_PORT", "etcd", "listen-client-urls"),
+        ("MANAGER_PORT", "kube-controller-manager", "secure-port"),
+        ("SCHEDULER_PORT", "kube-scheduler", "secure-port"),
+    ):
+        monkeypatch.setattr(metrics, constant, port(control_plane, name, flag))
+    monkeypatch.setattr(metrics, "output", lambda *argv: "inactive\n")
+    api = port(control_plane, "kube-apiserver", "secure-port")
+
+    def values() -> dict[tuple[str, ...], float]:
+        samples = metrics.control_plane(tmp_path, api, tmp_path, control_plane.folder / "etcd")
+        return {(name, *labels.values()): value for name, labels, value in samples}
+
+    return values
+
+
+def test_the_rights_of_the_role_are_enough_for_all_that_is_told(cluster: Cluster, read: Any) -> None:
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "capacity": {"nvidia.com/gpu": "8"}}
+    made = cluster.post(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": status})
+    assert made.status_code == 201, made.text
+    try:
+        for one in yaml.safe_load(RIGHTS.read_text())["kubernetes_rights"]:
+            if one["metadata"]["name"] == "bringup-metrics":
+                text = jinja2.Environment(autoescape=False).from_string(yaml.safe_dump(one))
+                right = yaml.safe_load(text.render(bringup_kubernetes={"metrics_user": METRICS_USER}))
+                assert cluster.post(cluster.path(right).rpartition("/")[0], right).status_code in (201, 409)
+        assert wait_for(lambda: read()["bringup_kubernetes_up", "kube-apiserver"] == 1)
+        seen = read()
+        assert {
+            name: seen["bringup_kubernetes_up", name] for name in ("etcd", "kube-controller-manager", "kube-scheduler")
+        } == {
+            "etcd": 1,
+            "kube-controller-manager": 1,
+            "kube-scheduler": 1,
+        }
+        assert seen["bringup_kubernetes_node_offer", NODE, "nvidia.com/gpu"] == 8
+        assert [
+            value
+            for (name, *rest), value in seen.items()
+            if name == "bringup_kubernetes_node_ready" and rest[0] == NODE
+        ] == [0]
+        assert seen["etcd_server_has_leader",] == 1
+        assert 0 < seen["etcd_mvcc_db_total_size_in_bytes",] < seen["etcd_server_quota_backend_bytes",]
+        for verb, resource in (("get", "secrets"), ("list", "pods"), ("patch", "nodes"), ("list", "secrets")):
+            assert not cluster.may(METRICS_USER, verb, resource), (verb, resource)
+    finally:
+        cluster.delete(f"{NODES}/{NODE}")
