@@ -428,20 +428,21 @@ def test_an_answer_that_is_none_is_an_error_of_the_controller(answer: Any) -> No
 
 # ---- nodes out of service ----------------------------------------------------------------------------------------------
 WHY = "bringup: S026.measured: 7 of 8 GPUs are there"
-FOREIGN = {"key": "example.com/mine", "effect": "NoSchedule"}
+FOREIGN = [{"key": "example.com/mine", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
 
 
 def test_a_node_that_is_taken_out_of_service_says_why_and_since_when_and_comes_back(api: Api) -> None:
     scheduler = runner(api)
-    api.nodes["gpu001"]["spec"] = {"taints": [FOREIGN]}
+    api.nodes["gpu001"]["spec"] = {"taints": FOREIGN}
     before = copy.deepcopy(api.nodes["gpu001"]["spec"])
     assert not scheduler.drain("gpu001").drained
     scheduler.drain_again("gpu001", WHY)
     drain = scheduler.drain("gpu001")
     assert (drain.drained, drain.state, drain.reason) == (True, "IDLE+DRAIN", WHY)
     assert abs((drain.since - datetime.now(UTC)).total_seconds()) < 60
-    taints = {one["key"]: one for one in api.nodes["gpu001"]["spec"]["taints"]}
-    assert (taints[OUT_OF_SERVICE]["value"], taints[OUT_OF_SERVICE]["effect"]) == ("S026.measured", "NoSchedule")
+    *others, own = api.nodes["gpu001"]["spec"]["taints"]
+    assert others == FOREIGN, "each effect of a key is a taint of its own"
+    assert (own["key"], own["value"], own["effect"]) == (OUT_OF_SERVICE, "S026.measured", "NoSchedule")
     assert scheduler.nodes()["gpu001"].state == "drained"
     scheduler.resume("gpu001")
     assert {**api.nodes["gpu001"]["spec"], "unschedulable": False} == {**before, "unschedulable": False}

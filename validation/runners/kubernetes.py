@@ -97,14 +97,18 @@ DISRUPTED = {
 
 @dataclass(frozen=True)
 class KubeNode:
-    """A node: `state` is idle, drained or down, `taints` its taints by key."""
+    """A node: `state` is idle, drained or down."""
 
     name: str
     state: str
     reason: str
-    taints: Mapping[str, Mapping[str, Any]]
+    taints: tuple[Mapping[str, Any], ...]
     cordoned: bool
     version: str
+
+    def taint(self, key: str) -> Mapping[str, Any]:
+        """The first taint of a key, which may have one for each effect; empty where there is none."""
+        return next((one for one in self.taints if one["key"] == key), {})
 
     @property
     def ready(self) -> bool:
@@ -219,12 +223,13 @@ class Kubernetes(OneRun, ApiServer):
         """Why and since when a node takes no pods. BadAnswer for one that is cordoned and does not say since when."""
         found = self.node(node)
         words = {"idle": "IDLE", "drained": "IDLE+DRAIN", "down": "DOWN+NOT_RESPONDING"}[found.state]
-        if found.state == "down" and (found.cordoned or OUT_OF_SERVICE in found.taints):
+        taken_out = bool(found.cordoned or found.taint(OUT_OF_SERVICE))
+        if found.state == "down" and taken_out:
             words = "DOWN+DRAIN+NOT_RESPONDING"
-        if not found.cordoned and OUT_OF_SERVICE not in found.taints:
+        if not taken_out:
             return Drain(node, words, found.reason, datetime.min.replace(tzinfo=UTC))
         for key in (OUT_OF_SERVICE, CORDON):
-            at = found.taints.get(key, {}).get("timeAdded")
+            at = found.taint(key).get("timeAdded")
             if at:
                 with self.reading(f"read taint {key} of {node}"):
                     since = _time(at)
@@ -279,7 +284,7 @@ class Kubernetes(OneRun, ApiServer):
         """Set or remove a taint, and with `cordoned` cordon and reason. A node that somebody has changed meanwhile is refused: the
         API has no way to change one taint of a list."""
         found = self.node(node)
-        taints = [dict(one) for one in found.taints.values() if one["key"] != key]
+        taints = [dict(one) for one in found.taints if one["key"] != key]
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": found.version},
             "spec": {"taints": [*taints, dict(taint)] if taint else taints},
@@ -501,10 +506,11 @@ def _time(text: Any) -> datetime:
 
 def _node(one: Mapping[str, Any]) -> KubeNode:
     conditions = {each["type"]: each["status"] for each in one["status.conditions"] or ()}
-    taints = {str(each["key"]): each for each in one["spec.taints"] or ()}
+    taints = tuple(one["spec.taints"] or ())
+    keys = {str(each["key"]) for each in taints}
     cordoned = bool(one["spec.unschedulable"])
-    down = conditions.get("Ready") != "True" or NO_POWER["key"] in taints
-    state = "down" if down else "drained" if cordoned or OUT_OF_SERVICE in taints else "idle"
+    down = conditions.get("Ready") != "True" or NO_POWER["key"] in keys
+    state = "down" if down else "drained" if cordoned or OUT_OF_SERVICE in keys else "idle"
     reason = (one["metadata.annotations"] or {}).get(REASON, "")
     return KubeNode(
         str(one["metadata.name"]), state, str(reason), taints, cordoned, str(one["metadata.resourceVersion"])

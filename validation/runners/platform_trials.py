@@ -150,7 +150,7 @@ def stop_clock(engine: Kubernetes) -> Unfit:
     said = {
         "node": node,
         "noticed_s": noticed_s,
-        "taint": str(found.taints.get(OUT_OF_SERVICE, {}).get("value", "")),
+        "taint": str(found.taint(OUT_OF_SERVICE).get("value", "")),
         "reason": found.reason,
         "others": sorted(others),
         "back_s": _until_open(engine, node, True),
