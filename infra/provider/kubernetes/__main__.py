@@ -7,4 +7,4 @@ from infra.provider.kubernetes.unchanged import UnchangedServicer
 from infra.provider.server import serve
 
 if __name__ == "__main__":
-    serve(lambda log: Kubernetes(), importlib.metadata.version("pulumi-kubernetes"), UnchangedServicer)
+    serve(Kubernetes, importlib.metadata.version("pulumi-kubernetes"), UnchangedServicer)

@@ -18,9 +18,9 @@ from capacity.services.objects_seen import replaced, seen_as
 from infra.kube.access import ClusterError, connect
 from infra.provider.diff import differences
 from infra.provider.kubernetes.api import Api
-from infra.provider.kubernetes.rollout import obstacle, rollout
+from infra.provider.kubernetes.rollout import left_out, obstacle, rollout
 from infra.provider.resource import RefusedError
-from infra.provider.server import PartialFailure
+from infra.provider.server import EngineLog, PartialFailure
 from infra.provider.values import plain_map, wrap_map
 
 WANTED, UID = "__inputs", "__uid"
@@ -38,7 +38,8 @@ Object = dict[str, Any]
 class Kubernetes(sdk.Provider):
     """One cluster, that of the kubeconfig in the provider's configuration or in $KUBECONFIG."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: EngineLog | None = None) -> None:
+        self._log = log
         self._path = ""
         self._made: Api | None = None
 
@@ -92,7 +93,7 @@ class Kubernetes(sdk.Provider):
                     "then it is taken over"
                 )
             state = await self._applied(wanted)
-            why = await self._not_rolled_out(wanted)
+            why = await self._not_rolled_out(wanted, request.urn)
         except ClusterError as error:
             raise RefusedError(str(error)) from None
         if why:
@@ -106,9 +107,9 @@ class Kubernetes(sdk.Provider):
             return sdk.UpdateResponse(wrap_map(wanted | {UID: UNKNOWN}))
         try:
             state = await self._applied(wanted)
-            if why := await self._not_rolled_out(wanted):
+            if why := await self._not_rolled_out(wanted, request.urn):
                 raise RefusedError(
-                    f"{_named(wanted)}: {why}. {await self._rolled_back(_wanted(plain_map(request.olds)))}"
+                    f"{_named(wanted)}: {why}. {await self._rolled_back(_wanted(plain_map(request.olds)), request.urn)}"
                 )
         except ClusterError as error:
             raise RefusedError(str(error)) from None
@@ -171,8 +172,11 @@ class Kubernetes(sdk.Provider):
             await self._api.established(wanted)
         return _state(wanted, live)
 
-    async def _not_rolled_out(self, wanted: Object) -> str:
-        """Why the object has not rolled out, after it had its time; '' once it has, and for kinds that have no roll-out."""
+    async def _not_rolled_out(self, wanted: Object, urn: str) -> str:
+        """Why the object has not rolled out, after it had its time; '' once it has, and for kinds that have no roll-out.
+
+        Nodes that a DaemonSet which counts as rolled out has left out are named in the log of the resource `urn`.
+        """
         if rollout(wanted) is None:
             return ""
         given = _annotation(wanted, TIMEOUT)
@@ -180,26 +184,28 @@ class Kubernetes(sdk.Provider):
         while True:
             live = await self._api.read(wanted)
             now = rollout(live) if live is not None else None
-            if now is None:
+            if live is None or now is None:
                 return "somebody deleted it during its roll-out"
             took = time.monotonic() - began
             if now.done:
+                if self._log and (told := left_out(live, await self._pods(live))):
+                    await self._log.info(urn, f"{_named(wanted)} has rolled out, but {told}")
                 return ""
             if now.failed or took > budget:
-                return f"not rolled out after {took:.0f} s: {now.seen}. {await self._obstacle(live or wanted)}".rstrip(
-                    ". "
-                )
+                pods = await self._pods(live)
+                words = (now.seen, left_out(live, pods), obstacle(pods))
+                return f"not rolled out after {took:.0f} s: {'. '.join(word for word in words if word)}".rstrip(". ")
             await asyncio.sleep(POLL_S)
 
-    async def _obstacle(self, live: Object) -> str:
+    async def _pods(self, live: Object) -> list[Object]:
         labels = live.get("spec", {}).get("selector", {}).get("matchLabels", {})
-        return obstacle(await self._api.pods(live["metadata"].get("namespace", ""), labels))
+        return await self._api.pods(live["metadata"].get("namespace", ""), labels)
 
-    async def _rolled_back(self, before: Object) -> str:
+    async def _rolled_back(self, before: Object, urn: str) -> str:
         """Apply what was there before; what came of it."""
         try:
             await self._applied(before)
-            why = await self._not_rolled_out(before)
+            why = await self._not_rolled_out(before, urn)
         except ClusterError as error:
             why = str(error)
         if why:

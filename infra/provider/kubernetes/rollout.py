@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+GENERATION, GENERATION_OF_POD = "deprecated.daemonset.template.generation", "pod-template-generation"
+"""Annotation of a DaemonSet, and the label of its pods with the same number (k8s.io/api, apps/v1)."""
+NODES_NAMED = 8
 Object = Mapping[str, Any]
 
 
@@ -62,6 +65,51 @@ def may_be_away(given: int | str, wanted: int) -> int:
     return -(-wanted * int(given.removesuffix("%")) // 100)
 
 
+def left_out(live: Object, pods: Iterable[Object]) -> str:
+    """Nodes that have no pod of a DaemonSet's revision that is ready, by count and name; '' where all have one, and of other kinds.
+
+    pods: those of the DaemonSet. Which are of its revision is told by the template's generation (kubernetes/kubernetes,
+    pkg/controller/daemon/util, IsPodUpdated). A node without any pod is counted and has no name here.
+    """
+    if live["kind"] != "DaemonSet":
+        return ""
+    generation = (live["metadata"].get("annotations") or {}).get(GENERATION)
+    whole, lacking = set[str](), dict[str, str]()
+    for pod in pods:
+        node, own = _node_of(pod), (pod["metadata"].get("labels") or {}).get(GENERATION_OF_POD)
+        if own == generation and _is_ready(pod):
+            whole.add(node)
+        else:
+            lacking[node] = "not ready" if own == generation else "old"
+    named = [f"{node} ({why})" for node, why in sorted(lacking.items()) if node and node not in whole]
+    count = live.get("status", {}).get("desiredNumberScheduled", 0) - len(whole)
+    if count <= 0:
+        return ""
+    names = ", ".join(named[:NODES_NAMED]) + (" and others" if len(named) > NODES_NAMED else "")
+    return f"{count} of its nodes have no ready pod of this revision" + (f": {names}" if named else "")
+
+
+def _node_of(pod: Object) -> str:
+    """Where a pod of a DaemonSet is, or is to be: its affinity names the node before it is placed."""
+    spec = pod.get("spec", {})
+    placed = spec.get("nodeName")
+    if placed:
+        return str(placed)
+    affinity = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
+    return ""
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = {one["type"]: one["status"] for one in pod.get("status", {}).get("conditions") or ()}
+    return conditions.get("Ready") == "True"
+
+
 def _stateful_set(spec: Object, status: Object) -> Rollout:
     wanted, updated, ready = spec.get("replicas", 1), status.get("updatedReplicas", 0), status.get("readyReplicas", 0)
     return Rollout(updated >= wanted and ready >= wanted, f"{updated} of {wanted} pods updated, {ready} ready")
@@ -79,7 +127,7 @@ def obstacle(pods: Iterable[Object]) -> str:
     for pod in pods:
         status = pod.get("status", {})
         conditions = {one["type"]: one for one in status.get("conditions") or ()}
-        if conditions.get("Ready", {}).get("status") == "True":
+        if _is_ready(pod):
             continue
         said = [
             one["state"][state]

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from infra.provider.kubernetes import api as provider_api
 from infra.provider.kubernetes.api import Api
 from infra.provider.kubernetes.provider import Kubernetes
 from infra.provider.kubernetes.unchanged import UnchangedServicer
+from infra.provider.server import EngineLog
 from infra.provider.values import plain_map, plain_struct, wire_map, wrap_map
 
 URN = "urn:pulumi:s::p::kubernetes:core/v1:{kind}::name"
@@ -202,3 +203,47 @@ def test_inputs_are_checked_without_being_converted(monkeypatch: pytest.MonkeyPa
 def test_the_fast_way_to_plain_data_gives_what_the_slow_one_does(data: Any) -> None:
     wire = wire_map({"a": data})
     assert plain_struct(wire) == plain_map(PropertyValue.unmarshal_map(wire))
+
+
+def test_nodes_that_a_daemon_set_which_has_rolled_out_leaves_out_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = {"name": "plugin", "namespace": "a"}
+    wanted = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}
+    update = {"rollingUpdate": {"maxUnavailable": "10%"}}
+    status = {"desiredNumberScheduled": 10, "updatedNumberScheduled": 9, "numberAvailable": 10}
+    annotations = {"deprecated.daemonset.template.generation": "2"}
+    live = {
+        **wanted,
+        "metadata": {**metadata, "uid": "1", "annotations": annotations},
+        "spec": {"updateStrategy": update},
+        "status": status,
+    }
+    pods = [
+        {
+            "metadata": {"name": f"p{number}", "labels": {"pod-template-generation": "2" if number else "1"}},
+            "spec": {"nodeName": f"n{number}"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for number in range(10)
+    ]
+
+    async def answer(self: Api, *_: Any, **__: Any) -> Any:
+        return live
+
+    async def listed(self: Api, namespace: str, labels: Any) -> Any:
+        return pods
+
+    class Log:
+        def __init__(self) -> None:
+            self.said: list[tuple[str, str]] = []
+
+        async def info(self, urn: str, text: str) -> None:
+            self.said.append((urn, text))
+
+    for name, function in (("apply", answer), ("read", answer), ("pods", listed)):
+        monkeypatch.setattr(Api, name, function)
+    monkeypatch.setattr(Kubernetes, "_api", Api(Connection("https://127.0.0.1:9", ssl.create_default_context(), {})))
+    log, urn = Log(), URN.format(kind="DaemonSet")
+    request = sdk.UpdateRequest(urn, "a/plugin", wrap_map(wanted), wrap_map(wanted), 600, [], False)
+    asyncio.run(Kubernetes(cast(EngineLog, log)).update(request))
+    told = "DaemonSet a/plugin has rolled out, but 1 of its nodes have no ready pod of this revision: n0 (old)"
+    assert log.said == [(urn, told)]

@@ -1,8 +1,18 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.provider.kubernetes.rollout import Rollout, may_be_away, obstacle, rollout
+from infra.provider.kubernetes.rollout import (
+    GENERATION,
+    GENERATION_OF_POD,
+    Rollout,
+    left_out,
+    may_be_away,
+    obstacle,
+    rollout,
+)
 
 
 def deployment(generation: int = 2, observed: int = 2, reason: str = "", **counts: int) -> dict[str, object]:
@@ -90,3 +100,47 @@ def test_the_obstacle_is_the_word_of_the_first_pod_that_is_not_ready() -> None:
     assert obstacle([pod("a", ready=True, waiting="Old"), pod("b", waiting="ErrImagePull")]) == "pod b: ErrImagePull"
     assert obstacle([pod("c", unscheduled="0/3 nodes")]) == "pod c: Unschedulable: 0/3 nodes"
     assert obstacle([pod("d")]) == ""
+
+
+def of_node(node: str, generation: str = "2", ready: bool = True, placed: bool = True) -> dict[str, Any]:
+    """A pod of a DaemonSet, as its controller makes it."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+    return {
+        "metadata": {"name": f"p-{node}", "labels": {GENERATION_OF_POD: generation}},
+        "spec": {"affinity": {"nodeAffinity": required}, **({"nodeName": node} if placed else {})},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def daemon_set(wanted: int) -> dict[str, Any]:
+    return {
+        "kind": "DaemonSet",
+        "metadata": {"annotations": {GENERATION: "2"}},
+        "status": {"desiredNumberScheduled": wanted},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods", "said"),
+    [
+        (2, [of_node("n1"), of_node("n2")], ""),
+        (2, [of_node("n1"), of_node("n2", "1"), of_node("n2")], ""),
+        (2, [of_node("n1"), of_node("n2", "1")], "1 of its nodes have no ready pod of this revision: n2 (old)"),
+        (
+            4,
+            [of_node("n1"), of_node("n3", ready=False), of_node("n2", ready=False, placed=False)],
+            "3 of its nodes have no ready pod of this revision: n2 (not ready), n3 (not ready)",
+        ),
+        (1, [], "1 of its nodes have no ready pod of this revision"),
+    ],
+    ids=["whole", "an old one goes", "old", "not ready, not placed, and none", "none"],
+)
+def test_nodes_without_a_daemon_sets_new_pod_are_counted_and_named(wanted: int, pods: list[Any], said: str) -> None:
+    assert left_out(daemon_set(wanted), pods) == said
+
+
+def test_of_many_nodes_the_first_are_named() -> None:
+    said = left_out(daemon_set(100), [of_node(f"n{number:03}", "1") for number in range(100)])
+    assert said.startswith("100 of its nodes have no ready pod of this revision: n000 (old), n001 (old), ")
+    assert said.endswith("n007 (old) and others")
