@@ -549,9 +549,11 @@ class _Outcome:
     gains: tuple[float, ...]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=32)
 def _outcome(network: tuple[Activity, ...], start: datetime.date, calendar: WorkCalendar | None) -> _Outcome:
-    """The draws of a network. Kept, because plans with another need date have the same draws."""
+    """The draws of a network. Kept, because most plans of a site with other values have the same draws: trials of remedies, the
+    ends of a sensitivity, another need date.
+    """
     index = _Network(network, start, calendar)
     drawn, arrives = simulate(network), _arrivals(index, DRAWS)
     early, finish = index.forward(drawn, arrives)

@@ -116,20 +116,31 @@ class Reference(_Data):
         """Source of the value at a path: that of `sources` for the path itself, the `source` that stands in the value or beside it,
         else of the longest key of `sources` that the path begins with. A `source` is its own.
         """
-        if path[-1] == "source" and isinstance(said := at(self._tupled, path), str):
+        if path not in self._found:
+            self._found[path] = self._source_of(path)
+        return self._found[path]
+
+    def _source_of(self, path: Path) -> str:
+        if path[-1] == "source" and isinstance(said := at(self.tupled, path), str):
             return said
         exact, *above = [".".join(map(str, path[:n])) for n in range(len(path), 0, -1)]
         if exact in self.sources:
             return self.sources[exact]
         for place in (path, path[:-1]):
-            inner = at(self._tupled, place)
+            inner = at(self.tupled, place)
             if isinstance(inner, Mapping) and isinstance(inner.get("source"), str):
                 return str(inner["source"])
         return next((self.sources[key] for key in above if key in self.sources), self.source)
 
     @functools.cached_property
-    def _tupled(self) -> Any:
+    def tupled(self) -> Any:
+        """The values with tuples for lists, as the site file's parser gives them."""
         return tupled(self.values)
+
+    @functools.cached_property
+    def _found(self) -> dict[Path, str]:
+        """What `source_of` has found: each plan of a site asks it of the same hundreds of paths."""
+        return {}
 
 
 def references_dir() -> FilePath:
@@ -223,13 +234,13 @@ def joined(slugs: Sequence[str]) -> Joined:
             made.value = without(made.value, whole)
             made.origins = {place: by for place, by in made.origins.items() if place[: len(whole)] != whole}
         placed = dict(made.origins)
-        for path, value in leaves(tupled(one.values)):
+        for path, value in leaves(one.tupled):
             before = origins.get(path)
             if before is not None and before not in below and (old := at(values, path)) != value:
                 found.append(Contradiction(path, before, slug, (old, value)))
             placed[path] = slug
         made.origins = placed
-        made.value = merged(made.value, tupled(one.values))
+        made.value = merged(made.value, one.tupled)
     made.contradictions = [one for one in found if made.origins.get(one.path) in (one.first, one.second)]
     return made
 

@@ -59,11 +59,11 @@ class Base:
         if not settings:
             return self.site
         value: Any = self.value
-        catalog = self.site.catalog
+        catalog, unsized = self.site.catalog, self.site.effective.unsized
         problems: list[Problem] = []
         for setting in settings:
             try:
-                whole = complete(value, catalog, accepted=self.site.accepted).value
+                whole = complete(value, catalog, accepted=self.site.accepted, unsized=unsized).value
                 path, new = _setting(setting, whole)
                 value = _put(value, path, new, whole)
             except _SettingError as error:
