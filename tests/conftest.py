@@ -6,6 +6,7 @@ cannot be mistaken for a full one. Tests that carry `soak` are long for thorough
 variable SOAK_SEED holds a seed (`make soak` sets it to today's date, as in 20261123), and are skipped elsewhere.
 """
 
+import fcntl
 import functools
 import gc
 import importlib.util
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -156,10 +157,30 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`-m lab`, `-m platform` and `-m "lab or clock"` import only modules that name a marker: the others take 20 s a worker."""
-    markers = config.getoption("markexpr").split(" or ")
-    if not set(markers) <= {"lab", "platform", "clock"} or collection_path.suffix != ".py":
+    markers = _some(config)
+    if not markers or collection_path.suffix != ".py":
         return None
     return None if names(collection_path, *markers) else True
+
+
+def _some(config: pytest.Config) -> list[str]:
+    """The markers of a run of some modules; none for a run of all."""
+    markers = config.getoption("markexpr").split(" or ")
+    return markers if set(markers) <= {"lab", "platform", "clock"} else []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Workers that collect all tests do so one after another: in a fresh clone the first compiles them, which takes 12 s of a core,
+    and the others read what it wrote.
+    """
+    opened = os.open(session.config.rootpath / "tests", os.O_RDONLY)
+    try:
+        if not _some(session.config):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        return (yield)
+    finally:
+        os.close(opened)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
