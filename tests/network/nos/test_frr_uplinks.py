@@ -60,12 +60,13 @@ class Leaf:
             "PORTS": "swp1 swp2",  # of another program
             "PATH": f"{self.folder}:{os.environ['PATH']}",
             "UPLINKS_CONFIG": "frr.conf",
+            "UPLINKS_PAUSE": "sleep",
             "UPLINKS_IPV6": "ipv6",
             "UPLINKS_ROUTES": "routes",
             "UPLINKS_PORTS": "ports",
             "UPLINKS_STATE": "state",
         }
-        subprocess.run(["sh", PROGRAM], cwd=self.folder, env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
+        subprocess.run(["bash", PROGRAM], cwd=self.folder, env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
         return (self.folder / "said").read_text().splitlines()
 
 
