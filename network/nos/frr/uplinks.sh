@@ -5,6 +5,7 @@
 # Runs as root on the switch (uplinks.service). Ports are those of the saved configuration: an uplink has a BGP neighbour, a port to a
 # server has a /31. A port that somebody else took down stays as it is. For driver.py lie in STATE: `pid`, and in `held` the ports
 # that are down for want of an uplink, one a line. A look starts no program: it takes place each second on every leaf.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0"     # the service file of an earlier version starts it by sh
 set -u
 CONFIG=${UPLINKS_CONFIG:-/etc/frr/frr.conf}
 ROUTES=${UPLINKS_ROUTES:-/proc/net/route}       # a route by several ports stands there with the first of them

@@ -66,7 +66,7 @@ class Leaf:
             "UPLINKS_PORTS": "ports",
             "UPLINKS_STATE": "state",
         }
-        subprocess.run(["bash", PROGRAM], cwd=self.folder, env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
+        subprocess.run(["sh", PROGRAM], cwd=self.folder, env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
         return (self.folder / "said").read_text().splitlines()
 
 
