@@ -53,7 +53,8 @@ format: ## Format the Python code
 bench: setup ## Timings of the main commands (never asserted)
 	@$(PYTHON) -m infra.proven run bench $(SHELL) -ec "$(PYTHON) -m infra.bench; $(PYTHON) -m bench.plan --largest; \
 	  $(PYTHON) -m bench.evidence; $(PYTHON) -m bench.evidence --batch 1024; $(PYTHON) -m bench.switches; $(PYTHON) -m bench.links; \
-	  $(PYTHON) -m bench.infiniband; $(PYTHON) -m bench.inventory; $(PYTHON) -m bench.bmcs; $(PYTHON) -m bench.kubernetes"
+	  $(PYTHON) -m bench.infiniband; $(PYTHON) -m bench.inventory; $(PYTHON) -m bench.bmcs; $(PYTHON) -m bench.metal; \
+	  $(PYTHON) -m bench.kubernetes"
 
 equality: ## What changed in plans, files and findings of 214 sites and all recorded faults since the baseline
 	@$(PYTHON) -m tests.equality $(if $(TREE),--tree $(TREE)) $(if $(EVERY),--every $(EVERY))

@@ -1,6 +1,6 @@
 """From a login to a node that is accepted: the playbook twice, idle in Slurm, and what the checks say.
 
-    configured(segment, hosts, log)      the playbook's recap by host, from within the segment
+    configured(segment, site_file, hosts, log)      the playbook's recap by host, from within the segment
     states(controller)                   {"gpu001": "idle", …} as Slurm tells
 
 The demo has a controller and no storage, no telemetry and no NVIDIA GPU: plays and roles of these are left out by their tags;
@@ -20,7 +20,7 @@ from infra.lab.paths import LabError
 from infra.metal.controller import Controller
 from infra.metal.segment import Segment
 from infra.playbook import recap
-from inventory.paths import repo_root, site_dir
+from inventory.paths import repo_root
 from inventory.yaml_data import read_data
 
 SKIPPED = ("storage", "telemetry", "gpu_stack", "workloads")
@@ -48,26 +48,26 @@ PLAYBOOK_S = 2400.0
 """For one run on three nodes: eight times what the first run took on 27 November 2026 (5 min, docs/network-boot.md)."""
 
 
-def command(site: str, hosts: Sequence[str]) -> list[str]:
+def command(site_file: Path, hosts: Sequence[str]) -> list[str]:
     """ansible-playbook on these hosts."""
     argv = [
         "ansible-playbook",
         "playbooks/site.yml",
         "-i",
-        str(site_dir(site) / "site.yaml"),
+        str(site_file),
         "--limit",
         ",".join(hosts),
     ]
     return [*argv, "--skip-tags", ",".join(SKIPPED), "--extra-vars", json.dumps(VARIABLES)]
 
 
-def configured(segment: Segment, site: str, hosts: Sequence[str], log: Path) -> dict[str, dict[str, int]]:
+def configured(segment: Segment, site_file: Path, hosts: Sequence[str], log: Path) -> dict[str, dict[str, int]]:
     """Run the playbook on these hosts; its recap. LabError where it fails or ends without a recap of each host."""
     more = {"ANSIBLE_TASK_TIMEOUT": str(TASK_S), "ANSIBLE_TIMEOUT": str(LOGIN_S), "PYTHONPATH": str(repo_root())}
     with log.open("w") as file:
         try:
             done = subprocess.run(
-                segment.enter(command(site, hosts)),
+                segment.enter(command(site_file, hosts)),
                 cwd=repo_root(),
                 env={**environment(), **mitogen(), **more},
                 stdin=subprocess.DEVNULL,

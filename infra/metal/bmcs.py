@@ -33,8 +33,8 @@ RESTARTS = b"reboot: Restarting system"
 LAST_BYTES = 4096
 ANSWER_S = 90.0
 """For the emulator to answer: it imports in 3 s on an idle machine."""
-THREADS = 8
-"""Of the emulator, for two BMCs: one that hangs holds one for each of its clients."""
+THREADS = 4
+"""Of the emulator, for each BMC: one that hangs holds one for each of its clients."""
 STARTS: Mapping[str, From] = {"Pxe": "network", "Cd": "cd"}
 """By BootSourceOverrideTarget; others start the drives."""
 AT_A_START: Mapping[str, Any] = {"updates": {}, "hangs": False, "garbles": "", "update_hangs": False}
@@ -208,7 +208,7 @@ class Bmcs:
         for load in self.machines.loads.values():
             load.network = functools.partial(self.segment.serve_address, load.spec.bmc_address)
         (self.paths.root / "bmc").mkdir(exist_ok=True)
-        argv = bmc_process.command(self.paths, addresses, THREADS)
+        argv = bmc_process.command(self.paths, addresses, THREADS * len(addresses))
         env = {"BRINGUP_LAB": self.paths.name, "BRINGUP_LAB_HOME": str(lab_home()), "PYTHONPATH": str(repo_root())}
         env["TMPDIR"] = str(self.paths.root / "bmc")  # where the emulator puts a CD that is inserted
         self.segment.start(argv, self.segment.state / "bmc.log", {**os.environ, **env})

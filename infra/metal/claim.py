@@ -29,7 +29,9 @@ PROC = Path("/proc")
 
 
 class Claim:
-    """The machine is this run's for as long as the block lasts. `foreign`: leftovers of another clone are removed as well."""
+    """The machine is this run's for as long as the block lasts. `foreign`: leftovers of another clone are removed as well.
+    `program`: how a person calls it.
+    """
 
     def __init__(
         self,
@@ -40,9 +42,10 @@ class Claim:
         say: Callable[[str], None],
         *,
         foreign: bool = False,
+        program: str = "make demo-metal",
     ) -> None:
         self.paths, self.clone, self.namespaces, self.scope, self.say = paths, clone, tuple(namespaces), scope, say
-        self.foreign = foreign
+        self.foreign, self.program = foreign, program
         self.mark = uuid.uuid4().hex
 
     @property
@@ -58,7 +61,7 @@ class Claim:
             self._lock.close()
             said = self._said()
             raise LabError(
-                f"another make demo-metal runs on this machine: process {said.get('pid', 'unknown')} of "
+                f"another {self.program} runs on this machine: process {said.get('pid', 'unknown')} of "
                 f"{said.get('clone', 'an unknown clone')}. Wait for its end, or stop it: kill {said.get('pid', 'PID')}"
             ) from None
         try:
@@ -106,7 +109,7 @@ class Claim:
         if whose != str(self.clone) and not self.foreign:
             what = ", ".join([*there, *(f"process {pid}" for pid in running)])
             raise LabError(
-                f"a killed make demo-metal of {whose or 'an unknown clone'} has left {what}. Fix: make demo-metal there, or here "
+                f"a killed {self.program} of {whose or 'an unknown clone'} has left {what}. Fix: {self.program} there, or here "
                 "python -m infra.metal --clear, which removes it"
             )
         self.say(

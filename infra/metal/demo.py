@@ -20,6 +20,7 @@ nothing, and both are idle in Slurm.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -33,7 +34,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,8 +85,8 @@ from validation.evidence.keys import signer_from
 
 SITE = "lab-metal"
 ROLE = "gpu"
-UEFI = ("gpu002",)
-"""Servers that start by UEFI; the others by BIOS."""
+FIRMWARES = ("BIOS", "UEFI")
+"""Servers start by these in turn."""
 INSPECT_S = 300.0
 """Ten answers of a BMC that takes its whole budget (BMC_S)."""
 BUDGET_S = {"inspect": INSPECT_S, "image": 1800.0, "first-boot": 1200.0}
@@ -136,6 +137,7 @@ WRITING_S = 8.0
 """After so long the power is cut while the image is written, which takes half a minute."""
 
 
+GOES_ON = "The same command goes on where each server stands."
 FAULTS_OF_FILES = (images.ImageBuildError, boot.BootError, boot.ImageError, record.RecordError, EnrolError)
 
 
@@ -144,16 +146,23 @@ class DemoError(Exception):
 
 
 class Demo:
-    """The demo: its site, plan, folders, and what it says."""
+    """The demo: its site, plan, folders, and what it says. `site`: a name or a file; `images`: the folder that keeps images."""
 
-    def __init__(self) -> None:
-        site = load_site(SITE)
-        self.assets = load_assets(site)
-        self.plan: Plan = build(site, assets=self.assets)
-        self.paths, self.out = LabPaths(SITE), var_dir(SITE)
+    def __init__(self, site: str = SITE, images: Path | None = None) -> None:
+        loaded = load_site(site)
+        self.site_file = loaded.path
+        self.assets = load_assets(loaded)
+        self.plan: Plan = build(loaded, assets=self.assets)
+        self.paths, self.out = LabPaths(loaded.name), var_dir(loaded.name)
         self.boot, self.metal = self.out / "boot", self.out / "metal"
+        self.images = images or self.out / "images"
         self.simulated = Simulated(self.plan, self.metal / "nvml")
         self.began = time.monotonic()
+
+    @property
+    def namespace(self) -> str:
+        """The network namespace of the segment."""
+        return f"bringup-{self.paths.name}"
 
     def say(self, text: str) -> None:
         print(f"{time.monotonic() - self.began:7.1f} s  {text}", flush=True)
@@ -162,7 +171,10 @@ class Demo:
         """The operator's key, the key that signs images and evidence, and what else the site names: made once."""
         own = [bmc_password(name) for name in self.addresses("bmc")]
         made: dict[str, Callable[[Path], object]] = dict.fromkeys([*TEXT_SECRETS, *own], text_secret)
-        made |= {"ssh_ed25519": lambda path: ssh_key(path, f"operator@{SITE}"), "evidence_ed25519": signing_key}
+        made |= {
+            "ssh_ed25519": lambda path: ssh_key(path, f"operator@{self.paths.name}"),
+            "evidence_ed25519": signing_key,
+        }
         for name, make in made.items():
             if not (self.paths.secrets / name).exists():
                 make(self.paths.secrets / name)
@@ -171,7 +183,7 @@ class Demo:
 
     def image(self) -> boot.Image:
         """The image of the GPU nodes, built where there is none of its recipe."""
-        site, folder = self.plan.site, self.out / "images" / ROLE
+        site, folder = self.plan.site, self.images / ROLE
         of = images.system(
             site.os.key,
             ROLE,
@@ -205,7 +217,7 @@ class Demo:
         for part in image.parts.values():
             target = served / part.file
             target.unlink(missing_ok=True)
-            os.link(self.out / "images" / ROLE / part.file, target)
+            os.link(self.images / ROLE / part.file, target)
         return changed
 
     def loads(self, powers: Mapping[str, Power]) -> dict[str, Load]:
@@ -261,7 +273,7 @@ class Demo:
         site, address = self.plan.site, self.addresses("bmc")[name]
         own, delivered = bmc_credentials(site, self.assets)(name), factory_credentials(site, self.assets)
         serial, uuid = str(self.assets.at[name, "serial"]), str(self.assets.at[name, "uuid"])
-        acted = power_acts.recorder(power_acts.folder_of(var_dir(SITE)), name, serial)
+        acted = power_acts.recorder(power_acts.folder_of(self.out), name, serial)
 
         def connect(credentials: BmcCredentials) -> Bmc:
             return Bmc(address, credentials, BMC_S, name=name, serial=serial, uuid=uuid, acted=acted)
@@ -288,7 +300,7 @@ class Demo:
                 name,
                 host["mac"],
                 f"tap{number}",
-                name in UEFI,
+                FIRMWARES[(number - 1) % len(FIRMWARES)] == "UEFI",
                 drives,
                 self.metal,
                 serial=str(self.assets.at[name, "serial"]),
@@ -375,21 +387,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     demo = Demo()
-    if obstacles := missing(demo.paths, demo.out):
+    if obstacles := missing(demo.paths, demo.out, demo.plan.site.server.count):
         print("\n".join(obstacles), file=sys.stderr)
         return 2
+    return ended(demo, lambda: claimed(demo, short=arguments.short, anew=arguments.anew, clear=arguments.clear))
+
+
+def ended(demo: Demo, act: Callable[[], int], again: str = GOES_ON) -> int:
+    """Exit status of this act; what ends it otherwise is said in one line. `again`: what the same command would do."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # machines and network end with this program
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
-        return claimed(demo, short=arguments.short, anew=arguments.anew, clear=arguments.clear)
+        return act()
     except (DemoError, LabError, DeviceError, *FAULTS_OF_FILES, OSError) as error:
         demo.say(f"FAILED: {error}")
     except subprocess.TimeoutExpired as error:
-        demo.say(f"FAILED: {late(error)}")
+        demo.say(f"FAILED: {late(error)}. {again}")
     except subprocess.CalledProcessError as error:
         demo.say(f"FAILED: {shown(error.cmd)} ended with exit status {error.returncode}: {last_words(error)}")
     except KeyboardInterrupt:
-        demo.say("Stopped. The same command goes on where each server stands.")
+        demo.say(f"Stopped. {again}")
         return 128 + signal.SIGINT
     return 1
 
@@ -401,10 +418,7 @@ def shown(command: Any) -> str:
 
 def late(error: subprocess.TimeoutExpired) -> str:
     """The message for a program that did not end in time."""
-    return (
-        f"{shown(error.cmd)} did not end within {error.timeout:g} s. Next: look at the load of this machine, then the same "
-        "command, which goes on where each server stands"
-    )
+    return f"{shown(error.cmd)} did not end within {error.timeout:g} s. Next: look at the load of this machine, then run this again"
 
 
 def last_words(error: subprocess.CalledProcessError) -> str:
@@ -415,31 +429,57 @@ def last_words(error: subprocess.CalledProcessError) -> str:
 
 def claimed(demo: Demo, *, short: bool, anew: bool, clear: bool) -> int:
     """The demo, alone on this machine; with `clear` only what a killed run has left is removed."""
-    namespace = f"bringup-{SITE}"
-    light = light_spec(demo.plan)
-    namespaces = [namespace, light.namespace("bay"), *(light.namespace(server.name) for server in light.servers)]
-    with Claim(demo.paths, repo_root(), namespaces, light.scope, demo.say, foreign=clear):
+    with claim(demo, foreign=clear):
         if clear:
             demo.say("Nothing of an earlier run is left.")
             return 0
-        return played(demo, namespace, light.servers[0].name, short=short, anew=anew)
+        if anew:
+            shutil.rmtree(demo.metal, ignore_errors=True)
+        with standing(demo) as stand:
+            bringing = stand.bringing
+            stages(demo, bringing, stand.found, stand.image, stand.segment, stand.loads, short=short)
+            with Controller(demo.plan, demo.paths, stand.segment, stand.ports, demo.say) as controller:
+                accept(demo, bringing, stand.segment, controller, short=short)
+            for name in bringing.servers:
+                shut_down(bringing, name)
+    demo.say("All went as said.")
+    return 0
 
 
-def played(demo: Demo, namespace: str, light: str, *, short: bool, anew: bool) -> int:
-    """The stages of the demo; `light` is the node beside the virtual machines."""
+def claim(demo: Demo, *, foreign: bool, program: str = "make demo-metal") -> Claim:
+    """This machine for one run of a program; `foreign`: what a killed run of another clone has left is removed too."""
+    light = light_spec(demo.plan)
+    namespaces = [demo.namespace, light.namespace("bay"), *(light.namespace(server.name) for server in light.servers)]
+    return Claim(demo.paths, repo_root(), namespaces, light.scope, demo.say, foreign=foreign, program=program)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stand:
+    """Segment, boot server, BMCs and machines, and what was rendered for them."""
+
+    bringing: Bringing
+    found: Intents
+    image: boot.Image
+    segment: Segment
+    loads: Mapping[str, Load]
+    ports: Sequence[Port]
+
+
+@contextlib.contextmanager
+def standing(demo: Demo) -> Iterator[Stand]:
+    """All servers of the plan for as long as the block lasts, off at its beginning and its end; their image is built and served."""
     controller_base(demo.say)
     found = boot.intents(demo.plan, demo.assets)
     prefix = demo.plan.site.addressing.provisioning.prefixlen
+    light = light_spec(demo.plan).servers[0].name
     ports = inband_ports(demo.plan, [*(host["device"] for host in found.servers()), light])
     network = Network(
-        namespace,
+        demo.namespace,
         f"{boot.boot_server(demo.plan)}/{prefix}",
         [f"tap{n + 1}" for n in range(len(found.hosts) + 1)],
         commands(ports, demo.plan.site.inband.mtu, {p.tap: f"{p.tap}x" for p in ports if p.device == light}),
     )
     demo.keys()
-    if anew:
-        shutil.rmtree(demo.metal, ignore_errors=True)
     image = demo.image()
     changed = demo.render(found, image)
     demo.say(f"Rendered for network boot: {len(changed) or 'no'} files changed")
@@ -449,16 +489,10 @@ def played(demo: Demo, namespace: str, light: str, *, short: bool, anew: bool) -
         try:
             with Bmcs(demo.paths, segment, loads):
                 bringing = Bringing(segment, demo.servers(found, powers, image, loads), demo.metal / "lives", BUDGET_S)
-                stages(demo, bringing, found, image, segment, loads, short=short)
-                with Controller(demo.plan, demo.paths, segment, ports, demo.say) as controller:
-                    accept(demo, bringing, segment, controller, short=short)
-                for name in bringing.servers:
-                    shut_down(bringing, name)
+                yield Stand(bringing, found, image, segment, loads, ports)
         finally:
             for power in powers.values():
                 power.off()
-    demo.say("All went as said.")
-    return 0
 
 
 def stages(
@@ -479,15 +513,8 @@ def stages(
     if todo := [name for name in names if name not in stood]:
         demo.say(f"{', '.join(todo)}: from the network to a login; image {image.version}")
         before_anything(demo, bringing, loads, todo[0])
-        if behind := due_for_firmware(demo, bringing, loads, todo):
-            for name, life in bringing.bring(behind, demo.say).items():
-                if life.stopped != "firmware-behind":
-                    raise DemoError(
-                        f"{name} stands at {life.step} {life.stopped or 'without a stop'}, expected firmware-behind: {life.text}"
-                    )
-            firmware_of(demo, bringing, loads, behind, short=short or proofs.has("firmware"))
+        if from_nothing(demo, bringing, loads, todo, short=short or proofs.has("firmware")):
             proofs.tried("firmware")
-        brought(bringing.bring(todo, demo.say))
     running(demo, bringing, names, image)
     if stood:
         unchanged(demo, bringing, stood, held, told)
@@ -510,15 +537,33 @@ def stages(
     record_all(demo, bringing, proofs, names)
 
 
+def from_nothing(
+    demo: Demo, bringing: Bringing, loads: Mapping[str, Load], names: Sequence[str], *, short: bool
+) -> bool:
+    """Servers as delivered, at once to a login: firmware, BIOS, image, first boot. Whether their firmware was rolled out;
+    `short`: without its faults. DemoError for the first that stops.
+    """
+    behind = due_for_firmware(demo, bringing, loads, names)
+    if behind:
+        for name, life in bringing.bring(behind, demo.say).items():
+            if life.stopped != "firmware-behind":
+                raise DemoError(
+                    f"{name} stands at {life.step} {life.stopped or 'without a stop'}, expected firmware-behind: {life.text}"
+                )
+        firmware_of(demo, bringing, loads, behind, short=short)
+    brought(bringing.bring(names, demo.say))
+    return bool(behind)
+
+
 def accept(demo: Demo, bringing: Bringing, segment: Segment, controller: Controller, *, short: bool) -> None:
     """Running nodes are configured, take jobs, and are judged; the second run of the playbook changes nothing."""
     names = list(bringing.servers)
     for name in names:
         simulate(demo, bringing, name)
     hosts = [controller.name, *names]
-    first = configured(segment, SITE, hosts, demo.metal / "playbook-1.log")
+    first = configured(segment, demo.site_file, hosts, demo.metal / "playbook-1.log")
     demo.say(f"Playbook, first run: {total(first)}")
-    second = configured(segment, SITE, hosts, demo.metal / "playbook-2.log")
+    second = configured(segment, demo.site_file, hosts, demo.metal / "playbook-2.log")
     demo.say(f"Playbook, second run: {total(second)}")
     if changed := [host for host, row in second.items() if row["changed"]]:
         raise DemoError(f"the second run of the playbook changed {', '.join(changed)}: {demo.metal / 'playbook-2.log'}")
@@ -616,7 +661,7 @@ def written_from_cd(demo: Demo, bringing: Bringing, found: Intents, image: boot.
     shut_down(bringing, name)
     given = [f"{name}:{serial}:{held}" for serial, held in contents(bringing, [name]).items()]
     key = (demo.paths.secrets / "ssh_ed25519.pub").read_text()
-    folder, file = demo.out / "images" / ROLE, f"{ROLE}.iso"
+    folder, file = demo.images / ROLE, f"{ROLE}.iso"
     files = boot.medium(demo.plan, found, image, key, consents.parse(given, found))
     iso.write(folder, image, files, file, demo.plan.site.provisioning.console)
     if why := by_cd(bringing, name, Cd(folder / file, str(boot.boot_server(demo.plan))), demo.say):
@@ -849,8 +894,8 @@ def checked(
 ) -> tuple[int, str, Path]:
     """Run these checks for these nodes, and the check `also` of the site: (exit status, what pytest says last, its log)."""
     chosen = f"(({' or '.join(checks)}) and ({' or '.join(names)}))" + (f" or {also}" if also else "")
-    argv = [sys.executable, "-m", "pytest", "validation", "--site", SITE, "-k", chosen, "-q", "-p", "no:cacheprovider"]
-    argv += options
+    argv = [sys.executable, "-m", "pytest", "validation", "--site", str(demo.site_file), "-k", chosen]
+    argv += ["-q", "-p", "no:cacheprovider", *options]
     log = demo.metal / ("built.log" if options else "judge.log")
     with log.open("w") as file:
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """What the demo of bare metal needs of this machine, looked at before anything is begun.
 
-missing(paths, folder)      one sentence for each thing that is not there, with what to do; [] when all is there
+missing(paths, folder, servers)      one sentence for each thing that is not there, with what to do; [] when all is there
 """
 
 import os
@@ -27,7 +27,6 @@ CONTROLLER_TOOLS = {
 and of the simulated NVML (infra/lab/nvidia.py).
 """
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SERVERS = 2
 TRANSLATED_MIB = 256
 """QEMU keeps so much translated code for each machine (tb-size in infra/metal/machines.py)."""
 TUN = Path("/dev/net/tun")
@@ -39,11 +38,11 @@ BUILD_GIB = 4
 """A build of the image keeps the packages' tree of 1.2 GiB, its tar and the image at the same time (seen on 26 November 2026)."""
 
 
-def missing(paths: LabPaths, folder: Path) -> list[str]:
-    """What is not there. `folder` keeps images and drives."""
+def missing(paths: LabPaths, folder: Path, servers: int) -> list[str]:
+    """What is not there. `folder` keeps images and drives; `servers` run at once."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return ["The demo makes networks and file systems: it needs root on Linux."]
-    return [*_packages(), *_kernel(), *_room(folder), *_lab(paths)]
+    return [*_packages(), *_kernel(), *_room(folder, servers), *_lab(paths)]
 
 
 def _packages() -> list[str]:
@@ -76,22 +75,22 @@ def _module(name: str) -> bool:
     return done.returncode == 0
 
 
-def _room(folder: Path) -> list[str]:
+def _room(folder: Path, servers: int) -> list[str]:
     """Memory and disk. Drives are sparse files, counted whole less what they take already."""
     found = []
-    wanted_mib = SERVERS * (MEMORY_MIB + TRANSLATED_MIB)
+    wanted_mib = servers * (MEMORY_MIB + TRANSLATED_MIB)
     rows = (line.split() for line in MEMINFO.read_text().splitlines())
     have_mib = next(int(row[1]) // 1024 for row in rows if row[0] == "MemAvailable:")
     if have_mib < wanted_mib:
         found.append(
-            f"{have_mib} MiB of memory are available, {SERVERS} machines of {CPUS} processors take {wanted_mib} MiB: end other "
+            f"{have_mib} MiB of memory are available, {servers} machines of {CPUS} processors take {wanted_mib} MiB: end other "
             "programs"
         )
     there = folder
     while not there.exists():
         there = there.parent
     taken = sum(path.stat().st_blocks * 512 for path in folder.glob("metal/*.raw"))
-    wanted_gib = SERVERS * 2 * DRIVE_GIB + BUILD_GIB
+    wanted_gib = servers * 2 * DRIVE_GIB + BUILD_GIB
     have_gib = (shutil.disk_usage(there).free + taken) / GIB
     if have_gib < wanted_gib:
         found.append(

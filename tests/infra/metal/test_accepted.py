@@ -14,7 +14,7 @@ from inventory.yaml_data import read_data
 
 
 def test_the_playbook_runs_on_the_named_hosts_without_plays_that_the_demo_has_no_devices_for() -> None:
-    argv = command("lab-metal", ["ctl01", "gpu001"])
+    argv = command(Path("site.yaml"), ["ctl01", "gpu001"])
     assert argv[argv.index("--limit") + 1] == "ctl01,gpu001"
     assert json.loads(argv[argv.index("--extra-vars") + 1])["node_check_mounts"] == []
 

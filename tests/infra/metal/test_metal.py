@@ -371,7 +371,7 @@ def test_what_ends_the_demo_is_one_line(error: BaseException, said: str, monkeyp
     def fails(*arguments: object, **more: object) -> int:
         raise error
 
-    monkeypatch.setattr(demo, "missing", lambda paths, folder: [])
+    monkeypatch.setattr(demo, "missing", lambda paths, folder, servers: [])
     monkeypatch.setattr(demo, "claimed", fails)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     assert demo.main([]) in (1, 130)
@@ -380,7 +380,7 @@ def test_what_ends_the_demo_is_one_line(error: BaseException, said: str, monkeyp
 
 
 def test_what_the_machine_lacks_ends_the_demo_before_it_begins(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(demo, "missing", lambda paths, folder: ["no tun", "no memory"])
+    monkeypatch.setattr(demo, "missing", lambda paths, folder, servers: ["no tun", "no memory"])
     monkeypatch.setattr(demo, "claimed", lambda *arguments, **more: pytest.fail("begun"))
     assert demo.main([]) == 2
     assert capsys.readouterr().err == "no tun\nno memory\n"

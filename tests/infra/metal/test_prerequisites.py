@@ -30,7 +30,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def told(folder: Path) -> list[str]:
-    return missing(LabPaths("lab-metal"), folder / "var" / "lab-metal")
+    return missing(LabPaths("lab-metal"), folder / "var" / "lab-metal", servers=2)
 
 
 def test_a_machine_that_has_everything_lacks_nothing(machine: Path) -> None:
