@@ -23,6 +23,7 @@ import pulumi
 from capacity.build import build
 from capacity.model import Plan
 from capacity.sizes import load_site
+from infra import collector
 from infra.boot.built import IMAGES
 from infra.env import kubernetes_plugin
 from infra.kube.access import ClusterError, connect, kubeconfig_of, version
@@ -180,6 +181,7 @@ def devices(plan: Plan) -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
+    collector.seldom()
     try:
         program()
     except (ProgramError, SiteError, AssetError, CatalogError, IntegrityError) as error:
