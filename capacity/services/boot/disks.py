@@ -14,6 +14,7 @@ Where the root is encrypted, GRUB cannot read it, and kernel and initramfs are a
     4  root    the rest   member of the mirror that holds a LUKS2 volume, and that the root file system
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,10 @@ BIOS_MIB, ESP_MIB = 2, 256
 """ESP: shim, GRUB and their configuration take 8 MiB; FAT32 needs 33 MiB at least (65,525 clusters of 512 B)."""
 BOOT_MIB = 1024
 """Choice: a kernel with its initramfs took 35 MiB in an image for virtual machines; others have more drivers, updates keep two."""
+BESIDE_MIB, LUKS_MIB = 32, 16
+"""Of a drive beside its partitions: their tables, and what a member of a mirror keeps for itself (choice, as infra/boot/deploy.sh
+has it). Header of LUKS2: cryptsetup(8), luksFormat.
+"""
 TYPE_BIOS = "21686148-6449-6E6F-744E-656564454649"
 TYPE_ESP = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 TYPE_RAID = "A19D880F-05FC-4D3B-A006-743F0F84911E"
@@ -94,6 +99,20 @@ def layout(device: DeviceType, drives: Mapping[str, str], encrypt: Encrypt) -> L
         scratch_level=data[0].raid if data else "",
         encrypt=encrypt,
         firmware="bios" if device.bringup.bios.get("BootMode", "Uefi").lower().startswith(("bios", "leg")) else "uefi",
+    )
+
+
+def shortage(device: DeviceType, found: Layout, root_bytes: int) -> str:
+    """Why a root file system of so many bytes does not fit on the boot drives that the catalogue gives a server; '' where it does,
+    or where the catalogue gives none.
+    """
+    sizes = [kind.tb * 10**12 for kind in device.bringup.drives if kind.use == "boot"]
+    fixed_mib = sum(part.size_mib or 0 for part in found.partitions)
+    needed_mib = math.ceil(root_bytes / 2**20) + fixed_mib + BESIDE_MIB + (LUKS_MIB if found.encrypt else 0)
+    if not sizes or min(sizes) >= needed_mib * 2**20:
+        return ""
+    return (
+        f"needs {needed_mib} MiB of each boot drive, those of {device.slug} have {math.floor(min(sizes) / 2**20)} MiB"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from capacity.model import Plan
 from capacity.services.boot import dhcp, installers, scripts, seeds
-from capacity.services.boot.disks import BOOT_MIB, Layout, sfdisk
+from capacity.services.boot.disks import BOOT_MIB, Layout, sfdisk, shortage
 from capacity.services.boot.images import Image
 from capacity.services.boot.intents import BootError, Intents, hyphened
 from capacity.services.boot.switches import switches
@@ -46,7 +46,9 @@ def files(
     for host in found.servers():
         device, mac, laid_out = host["device"], host["mac"], found.layouts[host["device"]]
         name, image = hyphened(mac), images.get(host["role"])
-        if method == "image" and (why := without_image(plan, host["role"], image)):
+        if method == "image" and (
+            why := without_image(plan, host["role"], image) or without_room(plan, host, laid_out, image)
+        ):
             nothing[device] = why
             continue
         made[f"{HTTP}/by-mac/{name}.ipxe"] = scripts.of_server(plan, device, mac, image)
@@ -68,13 +70,15 @@ def medium(
     plan: Plan, found: Intents, image: Image, public_key: str, consents: Consents | None = None
 ) -> dict[str, str]:
     """What a medium holds beside the image, by path: plan and seed of each server of the image's role, by its MAC. BootError, with
-    what each of them lacks, where there is none.
+    what each of them lacks, where there is none, and for a server whose planned drives are too small.
     """
     if why := without_image(plan, image.role, image):
         raise BootError(why)
     made: dict[str, str] = {}
     for host in (host for host in found.servers() if host["role"] == image.role):
         device = host["device"]
+        if why := without_room(plan, host, found.layouts[device], image):
+            raise BootError(f"{device}: {why}")
         given = (consents or {}).get(device, {})
         made |= of_writing(plan, host, found.layouts[device], image, public_key, given, scripts.MEDIUM)
     if not made:
@@ -117,6 +121,14 @@ def without_image(plan: Plan, role: str, image: Image | None) -> str:
         kinds = ("plain", "encrypted") if encrypt else ("encrypted", "plain")
         return f"the image of role {role} is for {kinds[0]} disks, the site has {kinds[1]} ones: bringup image build {role}"
     return ""
+
+
+def without_room(plan: Plan, host: Mapping[str, str], laid_out: Layout, image: Image | None) -> str:
+    """Why an image does not fit on the planned boot drives of a server, and what to do; '' where it does."""
+    if image is None:
+        return ""
+    why = shortage(plan.catalog.device(host["model"]), laid_out, image.parts["root"].size)
+    return f"the image of role {image.role} {why}: larger drives, or an image with fewer packages" if why else ""
 
 
 def encryption(plan: Plan, image: Image) -> dict[str, str]:

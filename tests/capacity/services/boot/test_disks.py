@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from capacity.services.boot.disks import LayoutError, layout, sfdisk
+from capacity.services.boot.disks import LayoutError, layout, sfdisk, shortage
 from inventory.catalog import load_catalog
+from inventory.catalog.devices import DeviceType
 
 DGX = load_catalog().device("nvidia-dgx-h100")
 SERVICE = load_catalog().device("lab-service-node")
@@ -30,6 +31,25 @@ def test_one_boot_drive_is_no_mirror():
     found = layout(SERVICE, {"boot0": "S1"}, None)
     assert not found.mirrored
     assert found.partitions[-1].gpt_type == "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+
+
+@pytest.mark.parametrize(
+    ("encrypt", "least_mib"), [(None, 2 + 256 + 1000 + 32), ("tpm2", 2 + 256 + 1024 + 1000 + 32 + 16)]
+)
+def test_a_root_file_system_fits_beside_the_other_partitions_of_the_smallest_boot_drive(encrypt, least_mib):
+    def of(mib: int) -> DeviceType:
+        boot, *data = DGX.bringup.drives
+        drives = (boot.model_copy(update={"tb": mib * 2**20 / 10**12}), *data)
+        return DGX.model_copy(update={"bringup": DGX.bringup.model_copy(update={"drives": drives})})
+
+    found = layout(DGX, TWO, encrypt)
+    assert shortage(of(least_mib + 1), found, 1000 << 20) == ""
+    assert shortage(of(least_mib - 1), found, 1000 << 20).startswith(f"needs {least_mib} MiB of each boot drive")
+
+
+def test_drives_that_the_catalogue_does_not_give_are_not_judged():
+    bare = SERVICE.model_copy(update={"bringup": SERVICE.bringup.model_copy(update={"drives": ()})})
+    assert shortage(bare, layout(bare, {"boot0": "S1"}, None), 1 << 50) == ""
 
 
 def test_a_drive_that_was_not_delivered_is_named():

@@ -192,6 +192,17 @@ def test_an_image_is_not_written_onto_disks_of_the_other_kind(encrypted, more, s
         on_medium(image(encrypted=encrypted), **more)
 
 
+def test_an_image_that_the_planned_drives_are_too_small_for_is_not_offered():
+    said = json.loads(IMAGE)
+    said["parts"]["root"]["size"] = 10**15
+    large = parse_image(json.dumps(said), "image.json")
+    made = rendered(images={"gpu": large})
+    assert not [name for name in made if "by-mac" in name]
+    assert "the image of role gpu needs 953674" in made["nothing.csv"]
+    with pytest.raises(BootError, match="gpu001: the image of role gpu needs 953674"):
+        on_medium(large)
+
+
 def told_of_encryption(secure_boot=None):
     provisioning = Provisioning(**ENCRYPTED, secure_boot=secure_boot)
     plan = dataclasses.replace(PLAN, site=PLAN.site.model_copy(update={"provisioning": provisioning}))
