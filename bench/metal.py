@@ -169,8 +169,7 @@ def measured(demo: Demo, numbers: Sequence[int]) -> int:
         for at_once in numbers:
             run = run_of(demo, at_once)
             columns = ("server", "by", "#written, s", "#SSH, s", "#starts")
-            title = f"{at_once} at once, from power-on; a start is one from the drives"
-            console.print(table(title, *columns, rows=shown(run)))
+            console.print(table(f"{at_once} at once, from power-on", *columns, rows=shown(run)))
             for line in summed_up(run, alone):
                 console.print(line, markup=False, highlight=False)
             if at_once == 1:
