@@ -228,6 +228,64 @@ def test_a_port_that_is_shut_keeps_its_ipv6_addresses(tmp_path: Path) -> None:
     assert (tmp_path / "when_down").read_text() == "1\n"
 
 
+class Comparing:
+    """The switch's side of a comparison, with a vtysh and an frr-reload that count their questions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.text = folder, ON_DEVICE.replace("/usr/lib/frr/frr-reload.py", str(folder / "frr-reload.py"))
+        self.runs("hostname leaf01")
+        self.says("+ line\n")
+        for name, text in {
+            "vtysh": 'cat "$HOME/running"',
+            "nft": 'echo "No such file or directory" >&2; exit 1',
+            "frr-reload.py": 'echo asked >>"$HOME/asked"; cat "$HOME/said"; cat "$HOME/log" >&2',
+        }.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+
+    def runs(self, running: str) -> None:
+        (self.folder / "running").write_text(running)
+
+    def says(self, said: str, log: str = "") -> None:
+        (self.folder / "said").write_text(said)
+        (self.folder / "log").write_text(log)
+
+    def compare(self, config: str) -> tuple[int, str]:
+        """Exit status, and what frr-reload says or said."""
+        env = {"HOME": str(self.folder), "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        argv = ["sh", "-c", self.text, "bringup-push", "compare"]
+        done = subprocess.run(argv, env=env, input=config, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout.partition("# bringup: filter")[0]
+
+    def asked(self) -> int:
+        return len((self.folder / "asked").read_text().splitlines())
+
+
+def test_frr_reload_is_asked_again_once_the_switch_or_the_file_has_changed(tmp_path: Path) -> None:
+    comparing = Comparing(tmp_path)
+    assert [comparing.compare("router bgp 1\n") for _ in range(2)] == [(0, "+ line\n")] * 2
+    assert comparing.asked() == 1
+    comparing.says("- other\n")
+    comparing.runs("hostname leaf01\nrouter bgp 1")
+    assert comparing.compare("router bgp 1\n") == (0, "- other\n")
+    comparing.says("+ third\n")
+    assert comparing.compare("router bgp 2\n") == (0, "+ third\n")
+    assert comparing.asked() == 3
+
+
+@pytest.mark.parametrize(("running", "log", "status"), [("", "", 0), ("hostname leaf01", "ERROR: vtysh failed\n", 93)])
+def test_what_frr_reload_says_without_an_answer_of_the_switch_or_with_an_error_is_not_used_again(
+    tmp_path: Path, running: str, log: str, status: int
+) -> None:
+    comparing = Comparing(tmp_path)
+    comparing.runs(running)
+    comparing.says("+ line\n", log)
+    assert comparing.compare("router bgp 1\n")[0] == status
+    comparing.says("+ line\n")
+    assert comparing.compare("router bgp 1\n") == (0, "+ line\n")
+    assert comparing.asked() == 2
+
+
 def test_the_way_to_a_switch_is_never_shut(monkeypatch: pytest.MonkeyPatch) -> None:
     switch = Switch("leaf01", "192.0.2.1", SshCredentials("ops", Path("key"), Path("known_hosts")), mgmt_port="eth0")
     monkeypatch.setattr(Switch, "_compare_identity", lambda self: None)
