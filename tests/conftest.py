@@ -174,7 +174,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Workers that collect all tests do so one after another: in a fresh clone the first compiles them, which takes 12 s of a core,
     and the others read what it wrote.
     """
-    opened = os.open(session.config.rootpath / "tests", os.O_RDONLY)
+    opened = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
         if not _some(session.config):
             fcntl.flock(opened, fcntl.LOCK_EX)

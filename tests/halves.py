@@ -30,7 +30,16 @@ ON_THE_LAB = (
     "-o",
     "cache_dir=.pytest_cache/lab",
 )
-WITHOUT = ("-n", "auto", "-m", "not lab and not clock and not platform")
+WITHOUT = (
+    "-n",
+    "auto",
+    "--dist",
+    "loadscope",
+    "--no-loadscope-reorder",
+    "-m",
+    "not lab and not clock and not platform",
+)
+"""One worker for a module, so that what its tests share is made once."""
 NICE = 10
 """Of the half without the lab: switches, nodes and what is asked of them within a time go first. A choice of ours."""
 POLL_S = 0.5
