@@ -157,13 +157,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`-m lab`, `-m platform` and `-m "lab or clock"` import only modules that name a marker: the others take 20 s a worker."""
-    markers = _some(config)
+    markers = _markers_alone(config)
     if not markers or collection_path.suffix != ".py":
         return None
     return None if names(collection_path, *markers) else True
 
 
-def _some(config: pytest.Config) -> list[str]:
+def _markers_alone(config: pytest.Config) -> list[str]:
     """The markers of a run of some modules; none for a run of all."""
     markers = config.getoption("markexpr").split(" or ")
     return markers if set(markers) <= {"lab", "platform", "clock"} else []
@@ -176,7 +176,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """
     opened = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
-        if not _some(session.config):
+        if not _markers_alone(session.config):
             fcntl.flock(opened, fcntl.LOCK_EX)
         return (yield)
     finally:

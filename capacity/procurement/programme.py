@@ -552,7 +552,7 @@ class _Outcome:
 @lru_cache(maxsize=32)
 def _outcome(network: tuple[Activity, ...], start: datetime.date, calendar: WorkCalendar | None) -> _Outcome:
     """The draws of a network. Kept, because most plans of a site with other values have the same draws: trials of remedies, the
-    ends of a sensitivity, another need date.
+    ends of a sensitivity, another need date. 32, a choice.
     """
     index = _Network(network, start, calendar)
     drawn, arrives = simulate(network), _arrivals(index, DRAWS)

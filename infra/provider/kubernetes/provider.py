@@ -188,8 +188,8 @@ class Kubernetes(sdk.Provider):
                 return "somebody deleted it during its roll-out"
             took = time.monotonic() - began
             if now.done:
-                if self._log and (told := left_out(live, await self._pods(live))):
-                    await self._log.info(urn, f"{_named(wanted)} has rolled out, but {told}")
+                if self._log and (lacking := left_out(live, await self._pods(live))):
+                    await self._log.info(urn, f"{_named(wanted)} has rolled out, but {lacking}")
                 return ""
             if now.failed or took > budget:
                 pods = await self._pods(live)

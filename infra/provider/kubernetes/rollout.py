@@ -11,6 +11,7 @@ from typing import Any
 GENERATION, GENERATION_OF_POD = "deprecated.daemonset.template.generation", "pod-template-generation"
 """Annotation of a DaemonSet, and the label of its pods with the same number (k8s.io/api, apps/v1)."""
 NODES_NAMED = 8
+"""In one message, a choice: a rack, not a list of hundreds."""
 Object = Mapping[str, Any]
 
 
@@ -68,7 +69,7 @@ def may_be_away(given: int | str, wanted: int) -> int:
 def left_out(live: Object, pods: Iterable[Object]) -> str:
     """Nodes that have no pod of a DaemonSet's revision that is ready, by count and name; '' where all have one, and of other kinds.
 
-    pods: those of the DaemonSet. Which are of its revision is told by the template's generation (kubernetes/kubernetes,
+    pods: those of the DaemonSet. The template's generation says which are of its revision (kubernetes/kubernetes,
     pkg/controller/daemon/util, IsPodUpdated). A node without any pod is counted and has no name here.
     """
     if live["kind"] != "DaemonSet":

@@ -51,7 +51,7 @@ class AskError(Exception):
 
 def ask(port: int, path: str, ca: Path | None = None, pem: Path | None = None) -> bytes:
     """The body of an answer 200 over TLS on loopback; AskError for everything else. Without `ca` the server is not verified: its
-    certificate is of its own making, and it is told nothing.
+    certificate is of its own making, and no credentials are sent.
     """
     try:
         tls = ssl.create_default_context(cafile=str(ca) if ca else None)
@@ -94,9 +94,9 @@ def certificates(pki: Path, kubelet: Path) -> Iterator[Sample]:
         found.append((kubelet, "certificate"))
     for path, kind in found:
         try:
-            told = output("openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in", str(path))
+            printed = output("openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in", str(path))
             end = (
-                datetime.datetime.strptime(told.strip(), "notAfter=%Y-%m-%d %H:%M:%SZ")
+                datetime.datetime.strptime(printed.strip(), "notAfter=%Y-%m-%d %H:%M:%SZ")
                 .replace(tzinfo=datetime.UTC)
                 .timestamp()
             )

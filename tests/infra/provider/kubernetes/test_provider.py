@@ -245,5 +245,5 @@ def test_nodes_that_a_daemon_set_which_has_rolled_out_leaves_out_are_told(monkey
     log, urn = Log(), URN.format(kind="DaemonSet")
     request = sdk.UpdateRequest(urn, "a/plugin", wrap_map(wanted), wrap_map(wanted), 600, [], False)
     asyncio.run(Kubernetes(cast(EngineLog, log)).update(request))
-    told = "DaemonSet a/plugin has rolled out, but 1 of its nodes have no ready pod of this revision: n0 (old)"
-    assert log.said == [(urn, told)]
+    message = "DaemonSet a/plugin has rolled out, but 1 of its nodes have no ready pod of this revision: n0 (old)"
+    assert log.said == [(urn, message)]
