@@ -264,13 +264,11 @@ LUKS=${LUKS:-}
 [ -z "$LUKS" ] || has_tpm || stop no-tpm "no TPM 2.0"
 
 FOUND=
-SIZE_MIB=$(((ROOT_SIZE + ESP_SIZE) / 1048576 + 32))
-[ -z "$LUKS" ] || SIZE_MIB=$((SIZE_MIB + BOOT_MIB + 16))    # 16 MiB: header of LUKS2 (cryptsetup(8), luksFormat)
 for serial in $SERIALS; do
     drive=$(drives | while read -r name has; do [ "$has" = "$serial" ] && echo "$name"; done)
     [ -n "$drive" ] || stop wrong-disk "no drive with serial number $serial; there are: $(drives | tr '\n' ';')"
     [ "$(echo "$drive" | wc -l)" = 1 ] || stop ambiguous-disk "serial number $serial is that of $(echo "$drive" | tr '\n' ' ')"
-    [ $(($(cat "/sys/block/$drive/size") / 2048)) -ge $SIZE_MIB ] || stop disk-too-small "$serial has $(($(cat "/sys/block/$drive/size") / 2048)) MiB, needed $SIZE_MIB"
+    [ $(($(cat "/sys/block/$drive/size") / 2048)) -ge "$DRIVE_MIB" ] || stop disk-too-small "$serial has $(($(cat "/sys/block/$drive/size") / 2048)) MiB, needed $DRIVE_MIB"
     FOUND="$FOUND $serial=$drive"
 done
 

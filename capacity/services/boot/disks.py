@@ -26,8 +26,8 @@ BIOS_MIB, ESP_MIB = 2, 256
 BOOT_MIB = 1024
 """Choice: a kernel with its initramfs took 35 MiB in an image for virtual machines; others have more drivers, updates keep two."""
 BESIDE_MIB, LUKS_MIB = 32, 16
-"""Of a drive beside its partitions: their tables, and what a member of a mirror keeps for itself (choice, as infra/boot/deploy.sh
-has it). Header of LUKS2: cryptsetup(8), luksFormat.
+"""Of a drive beside its partitions: their tables, and what a member of a mirror keeps for itself (choice). Header of LUKS2:
+cryptsetup(8), luksFormat.
 """
 TYPE_BIOS = "21686148-6449-6E6F-744E-656564454649"
 TYPE_ESP = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -102,13 +102,18 @@ def layout(device: DeviceType, drives: Mapping[str, str], encrypt: Encrypt) -> L
     )
 
 
+def drive_mib(found: Layout, root_bytes: int) -> int:
+    """MiB that each boot drive has to have for a root file system of so many bytes."""
+    fixed_mib = sum(part.size_mib or 0 for part in found.partitions)
+    return math.ceil(root_bytes / 2**20) + fixed_mib + BESIDE_MIB + (LUKS_MIB if found.encrypt else 0)
+
+
 def shortage(device: DeviceType, found: Layout, root_bytes: int) -> str:
     """Why a root file system of so many bytes does not fit on the boot drives that the catalogue gives a server; '' where it does,
     or where the catalogue gives none.
     """
     sizes = [kind.tb * 10**12 for kind in device.bringup.drives if kind.use == "boot"]
-    fixed_mib = sum(part.size_mib or 0 for part in found.partitions)
-    needed_mib = math.ceil(root_bytes / 2**20) + fixed_mib + BESIDE_MIB + (LUKS_MIB if found.encrypt else 0)
+    needed_mib = drive_mib(found, root_bytes)
     if not sizes or min(sizes) >= needed_mib * 2**20:
         return ""
     return (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from capacity.model import Plan
 from capacity.services.boot import dhcp, installers, scripts, seeds
-from capacity.services.boot.disks import BOOT_MIB, Layout, sfdisk, shortage
+from capacity.services.boot.disks import Layout, drive_mib, sfdisk, shortage
 from capacity.services.boot.images import Image
 from capacity.services.boot.intents import BootError, Intents, hyphened
 from capacity.services.boot.switches import switches
@@ -103,10 +103,9 @@ def of_writing(
     """What the initramfs reads for one server below `base`, by path: plan, disk layout and seed."""
     device, mac, name = host["device"], host["mac"], hyphened(host["mac"])
     seed = seeds.seed(plan, host, public_key, seeds.writing_id(image, laid_out.serials, given))
+    further = {"DRIVE_MIB": str(drive_mib(laid_out, image.parts["root"].size))} | encryption(plan, image)
     return {
-        f"plan/{name}.env": scripts.deployment(
-            base, device, mac, laid_out.serials, image, given, encryption(plan, image)
-        ),
+        f"plan/{name}.env": scripts.deployment(base, device, mac, laid_out.serials, image, given, further),
         f"plan/{name}.sfdisk": sfdisk(laid_out),
         **{f"seed/{name}/{file}": text for file, text in seed.items()},
     }
@@ -140,7 +139,6 @@ def encryption(plan: Plan, image: Image) -> dict[str, str]:
     asked = plan.site.provisioning
     return {
         "LUKS": image.luks,
-        "BOOT_MIB": str(BOOT_MIB),
         "RECOVERY": asked.recovery_der,
         "PCRS": SECURE_BOOT_PCRS if asked.secure_boot else "",
     }

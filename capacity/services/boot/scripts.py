@@ -76,13 +76,13 @@ def deployment(
     serials: tuple[str, ...],
     image: Image,
     consents: Mapping[str, str],
-    encryption: Mapping[str, str] | None = None,
+    further: Mapping[str, str] | None = None,
 ) -> str:
     """What the initramfs is told of one server, as assignments of a POSIX shell. `base`: base_url() of the boot server, or MEDIUM,
     where nobody listens to reports.
 
-    `consents` maps the serial number of a boot drive to the fingerprint of the content that may be overwritten. `encryption`:
-    what else it is told where it encrypts (files.encryption). Every value is checked to be free of quotes before it is written.
+    `consents` maps the serial number of a boot drive to the fingerprint of the content that may be overwritten. `further`:
+    what else it is told (files.of_writing). Every value is checked to be free of quotes before it is written.
     """
     if spaced := [serial for serial in serials if serial != "".join(serial.split())]:
         raise BootError(f"{device}: serial number {spaced[0]!r} has blanks, which no drive reports: correct assets.csv")
@@ -103,7 +103,7 @@ def deployment(
             f"{name.upper()}_SHA256": part.sha256,
             f"{name.upper()}_SIZE": str(part.size),
         }
-    values |= encryption or {}
+    values |= further or {}
     if bad := [name for name, value in values.items() if set(value) & set("'\n\\")]:
         raise BootError(f"{device}: {', '.join(bad)} must hold no quote, backslash or line end")
     return "".join(f"{name}='{value}'\n" for name, value in values.items())

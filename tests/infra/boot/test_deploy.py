@@ -152,12 +152,10 @@ def test_partitions_are_those_of_each_drive(machine: Path) -> None:
 FINDING = SCRIPT[SCRIPT.index("\nFOUND=") : SCRIPT.index("\nDONE= FREE=")]
 
 
-def found(machine: Path, *serials: str, root_mib: int = 0) -> tuple[int, str]:
-    """Exit status and output of the search for drives of these serial numbers, which needs 32 MiB beside the root of each."""
+def found(machine: Path, *serials: str, drive_mib: int = 0) -> tuple[int, str]:
+    """Exit status and output of the search for drives of these serial numbers."""
     lead = SCRIPT[SCRIPT.index("\ndrive_serial() {") : SCRIPT.index("\npart() {")]
-    given = (
-        f"LUKS= ROOT_SIZE={root_mib << 20} ESP_SIZE=0 SERIALS='{' '.join(serials)}'; stop() {{ echo stop $*; exit 3; }}"
-    )
+    given = f"DRIVE_MIB={drive_mib} SERIALS='{' '.join(serials)}'; stop() {{ echo stop $*; exit 3; }}"
     search = f"{lead}\n{given}\n{FINDING}".replace("/sys/", f"{machine}/sys/")
     return told(machine, f"{search}\necho $FOUND")
 
@@ -187,8 +185,8 @@ def test_two_drives_with_one_serial_number_are_a_stop(machine: Path) -> None:
 
 def test_a_drive_that_the_image_does_not_fit_on_is_a_stop_before_anything_is_written(machine: Path) -> None:
     add_drive(machine, "nvme0n1", "S1")
-    assert found(machine, "S1", root_mib=32) == (0, "S1=nvme0n1")
-    assert found(machine, "S1", root_mib=33) == (3, "stop disk-too-small S1 has 64 MiB, needed 65")
+    assert found(machine, "S1", drive_mib=64) == (0, "S1=nvme0n1")
+    assert found(machine, "S1", drive_mib=65) == (3, "stop disk-too-small S1 has 64 MiB, needed 65")
     assert SCRIPT.index("stop disk-too-small") < SCRIPT.index('set_mark "$drive"')
 
 
