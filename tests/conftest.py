@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from infra import collector
 from infra.lab.up import TOOLS
 from infra.metal.segment import LOADERS
 from infra.toolchain.avd import AVD
@@ -63,6 +64,8 @@ def lab_obstacle() -> str | None:
 
 NOT_BY_SETUP = frozenset({"chromium", "pdftotext"})
 """Programs that tests of pages use where they are, and that make setup does not install."""
+OF_METAL = frozenset({"dnsmasq", "mcopy", "mkfs.vfat", "mmdebstrap", "qemu-system-x86_64", "swtpm", "xorriso", "zstd"})
+"""Programs of infra/setup/packages-metal.txt."""
 
 
 @functools.cache
@@ -93,7 +96,9 @@ def missing(what: str) -> str | None:
         )
     if shutil.which(what, path=SYSTEM_PATH):
         return None
-    return f"needs {what}" if what in NOT_BY_SETUP else f"needs {what}: run make setup"
+    if what in NOT_BY_SETUP:
+        return f"needs {what}"
+    return f"needs {what}: run {'infra/setup/metal.sh' if what in OF_METAL else 'make setup'}"
 
 
 def soak_obstacle() -> str | None:
@@ -207,6 +212,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What is loaded by now lives to the end: the collector of garbage does not look through it again."""
     gc.collect()
     gc.freeze()
+    collector.seldom()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
