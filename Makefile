@@ -38,6 +38,7 @@ test-platform: setup-platform ## The tests that start a Kubernetes control plane
 	@$(PYTHON) -m pytest tests -m platform
 
 soak: setup ## The long tests (marker soak) with a seed of the day; SOAK_SEED=YYYYMMDD repeats one
+	@infra/setup/metal.sh
 	-@infra/setup/installer.sh var/soak/installer
 	@$(PYTHON) -m infra.proven run soak $(PYTHON) -m tests.soak
 
