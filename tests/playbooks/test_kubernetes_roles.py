@@ -1,6 +1,6 @@
 """What the roles of a Kubernetes cluster write for a light node, a machine and a controller, evaluated by Ansible itself.
 
-The roles are copied with their modules replaced by one that keeps its arguments in a file: nothing is installed or started.
+The roles are copied with their modules replaced by an action that keeps its arguments in a file: nothing is installed or started.
 """
 
 import base64
@@ -41,20 +41,24 @@ METAL = {"container": "", "cgroup": "v2", "memory_mib": 2_000_000, "confining": 
 }
 GRACE = METAL | {"numa_nodes": 34}
 """A GB200's, by https://github.com/kubernetes/kubernetes/pull/135581."""
-KEPT = """#!/usr/bin/python3
-import json, re
-from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({"kept": {"type": "path"}, "directories": {"type": "raw"}, "files": {"type": "raw", "no_log": False}})
-with open(module.params["kept"], "a") as stream:
-    stream.write(json.dumps({"directories": module.params["directories"] or [], "files": module.params["files"] or []}) + "\\n")
-module.exit_json(changed=False)
+KEPT = """import json
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        given = self._task.args
+        with open(given["kept"], "a") as stream:
+            stream.write(json.dumps({key: given.get(key) or [] for key in ("directories", "files")}) + "\\n")
+        return {"changed": False}
 """
+"""An action of the controller: a module would start a Python for each task of each host."""
 
 
 def copied(folder: Path) -> None:
     """The roles with their files kept, and all that would act left out."""
-    (folder / "library").mkdir()
-    (folder / "library" / "kept.py").write_text(KEPT)
+    (folder / "actions").mkdir()
+    (folder / "actions" / "kept.py").write_text(KEPT)
     for role in ROLES:
         target = folder / "roles" / role
         shutil.copytree(PLAYBOOKS / "roles" / role, target, ignore=shutil.ignore_patterns("handlers", "meta"))
@@ -157,7 +161,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
         options={
             "ANSIBLE_INVENTORY_ENABLED": "yaml",
             "ANSIBLE_ROLES_PATH": str(folder / "roles"),
-            "ANSIBLE_LIBRARY": str(folder / "library"),
+            "ANSIBLE_ACTION_PLUGINS": str(folder / "actions"),
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
