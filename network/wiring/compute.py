@@ -236,8 +236,9 @@ def check_idle_ports(site: Site, tree: fabric.FatTree) -> list[Finding]:
             continue
         case, numbers = "leaf", {"used": used, "radix": float(tree.radix)}
         if tree.tiers == 1:
-            case, fill = "one", (tree.radix - len(site.fabric.subnet_managers)) // tree.rails
+            fill = (tree.radix - len(site.fabric.subnet_managers)) // tree.rails
             larger = _tree_of(site, {"server.count": fill + 1, "fabric.tiers": "auto"})
+            case = "one" if larger else "one-last"
             if larger:
                 numbers["leaf"], numbers["spine"] = float(larger.leaves), float(larger.spines)
         elif tier == "leaf":

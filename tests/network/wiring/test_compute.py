@@ -61,6 +61,21 @@ def test_leaves_of_small_units_say_which_units_fill_them() -> None:
     assert (found.subject, found.numbers["fill"]) == ("fabric/leaf", 64)
 
 
+@pytest.mark.parametrize(
+    ("radix", "fill", "text"),
+    [
+        (64, 7, "One more takes two tiers of 8 leaf and 4 spine switches."),
+        (32, 3, "the most that this fabric can have."),
+    ],
+)
+def test_one_switch_that_uses_few_ports_says_what_one_server_more_takes(radix: int, fill: int, text: str) -> None:
+    """Leaves of 32 ports have none left for spines beside a unit of 32 servers."""
+    site = changed("h100-1000-ib", ["fabric.tiers=1", "server.count=1", f"fabric.radix={radix}"])
+    (found,) = [one for one in found_of(site) if one.id == "FABRIC-PORTS-IDLE"]
+    assert found.numbers["fill"] == fill
+    assert text in found.message
+
+
 def test_a_refusal_for_few_ports_names_the_ports_of_the_model() -> None:
     (found,) = found_of(changed("h100-1000-ib", ["fabric.radix=32"]))
     assert {"fabric.radix": 64} in [dict(way.settings) for way in found.remedies]
