@@ -1,12 +1,9 @@
 """Each remedy that a plan prints, applied: the finding goes, and no new error comes. No part of its values does as much."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.internal.conjecture import providers
-from hypothesis.internal.constants_ast import Constants
 
 from capacity.build import build
 from capacity.kept import Kept
@@ -183,19 +180,6 @@ def assert_proved(drawn: Drawn) -> None:
 
 DRAW = settings(phases=(Phase.generate,), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 """A failing site is shown as drawn: each trial of a smaller one would be dozens of plans."""
-
-
-@pytest.fixture(scope="module")
-def _the_same_sites_whatever_else_runs() -> Iterator[None]:
-    """Hypothesis draws from the constants of all modules that are imported: those hang on the tests that ran before."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(providers, "_get_local_constants", Constants)
-        yield
-
-
-@pytest.mark.usefixtures("_the_same_sites_whatever_else_runs")
-def test_the_remedies_of_a_random_site_mend_as_they_are_printed() -> None:
-    settings(DRAW, max_examples=1, derandomize=True)(given(sites("h100-1000-ib"))(assert_proved))()
 
 
 @pytest.mark.soak

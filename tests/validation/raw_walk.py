@@ -4,7 +4,7 @@ for place, without in without_each(raw_of(item, subject)): ...  # each key, elem
 for place, with_other in renamed(raw, names): ...               # each name of a device changed in turn
 
 The raw output of a place is made when it is asked for: `without()`. Of longer lists every element is left out, and `ends`
-of them are opened at each end: the others are like them. `two_of_each_kind` picks from the places.
+of them are opened at each end: the others are like them. `of_each_kind` picks from the places.
 """
 
 import json
@@ -149,12 +149,14 @@ def _with_key(value: dict[str, Any], key: str, put: Put) -> bytes:
     return put({(STRANGER if name == key else name): one for name, one in value.items()})
 
 
-def two_of_each_kind(places: Iterable[tuple[str, Changed]]) -> Iterator[tuple[str, Changed]]:
-    """The first and the last of the places that differ by numbers only: gpu001 is like gpu004, and not like leaf01."""
+def of_each_kind(places: Iterable[tuple[str, Changed]], both_ends: bool) -> Iterator[tuple[str, Changed]]:
+    """The first of the places that differ by numbers only, with `both_ends` the last too: gpu001 is like gpu004, and not
+    like leaf01.
+    """
     kinds: dict[str, list[tuple[str, Changed]]] = {}
     for place, changed in places:
         kinds.setdefault(re.sub(r"\d+", "0", place), []).append((place, changed))
     for alike in kinds.values():
         yield alike[0]
-        if len(alike) > 1:
+        if both_ends and len(alike) > 1:
             yield alike[-1]

@@ -200,7 +200,7 @@ def open_items(verdict: Verdict) -> dict[str, str]:
 
 
 # -- one check, channel or key less --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("at_once", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("at_once", [12, pytest.param(1, marks=pytest.mark.soak)])
 def test_with_any_check_less_there_is_no_go_live(went: Went, at_once: int) -> None:
     """The records of so many items are left out, and nothing else is: in a soak each item alone."""
     assert open_items(went.judge()) == {}

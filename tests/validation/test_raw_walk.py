@@ -16,7 +16,7 @@ from inventory.site import Site
 from tests.plans import plan_of
 from tests.validation import test_incast, test_roce
 from tests.validation.bench import TRAINED, numbers, raw_of, with_parts
-from tests.validation.raw_walk import Changed, renamed, two_of_each_kind, without_each
+from tests.validation.raw_walk import Changed, of_each_kind, renamed, without_each
 from tests.validation.recordings import made
 from tests.validation.test_rejudge import OF_ROCE, burnt, planned_for, subject_of
 from validation.evidence import Record
@@ -185,18 +185,23 @@ Places = Callable[[bytes, Plan, Callable[[str], bool]], Iterator[tuple[str, Chan
 def places(request: pytest.FixtureRequest) -> Places:
     """Each place to leave out or rename, but for those of which `other` says that they are not asked for.
 
-    In `make test` two of each kind, and one element at each end of a list is opened; in a soak all, and two.
+    In `make test` two of each kind (one of the parts of a training), and one element at each end of a list is opened; in a
+    soak all, and two.
     """
-    every = request.param == "all"
+    every, two = request.param == "all", request.param == "two of each kind"
 
     def found(raw: bytes, plan: Plan, other: Callable[[str], bool]) -> Iterator[tuple[str, Changed]]:
         ends = 2 if every else 1
         walk = itertools.chain(without_each(raw, other, ends), renamed(raw, set(plan.devices["name"]), other, ends))
-        return walk if every else two_of_each_kind(walk)
+        return walk if every else of_each_kind(walk, two)
 
     return found
 
 
+OF_A_TRAINING = pytest.mark.parametrize(
+    "places", ["one of each kind", pytest.param("all", marks=pytest.mark.soak)], indirect=True
+)
+"""Seven items judge its raw output, which is the largest."""
 SUBJECTS = {"S062.measured": ("leaf01", "ibl001"), "S054.applied": ("gpu001", "leaf01")}
 CASES = [
     (item, subject)
@@ -220,6 +225,7 @@ def test_what_is_left_out_or_renamed_does_not_pass(
     assert {place for place in passed if not excused(item, place)} == set()
 
 
+@OF_A_TRAINING
 def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
     register: Register, record: MakeRecord, plan: Plan, places: Places
 ) -> None:
@@ -237,6 +243,7 @@ def test_what_is_left_out_of_a_training_or_renamed_does_not_pass(
     assert passed == set()
 
 
+@OF_A_TRAINING
 def test_parts_that_nodes_signed_of_a_training_cannot_be_left_out_or_renamed(
     monkeypatch: pytest.MonkeyPatch, plan: Plan, places: Places
 ) -> None:

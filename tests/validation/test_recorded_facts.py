@@ -26,6 +26,7 @@ from inventory.catalog import load_catalog
 from inventory.delivered.assets import asset_aliases, load_assets
 from inventory.delivered.firmware import Bundle, load_bundles
 from inventory.delivered.power_acts import PowerAct
+from inventory.findings import Finding
 from inventory.site import load_site
 from inventory.site.sections.provisioning import Provisioning
 from network.infiniband import subnet
@@ -127,7 +128,7 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
     acts = {
         "guids": guids,
         "operator_keys": ("SHA256:operator",),
-        "cabling": infiniband.topology(plan, guids, facts, {n for n, answer in facts.nodes.items() if answer.error}),
+        "cabling": cabling(plan, guids, facts),
         "takeover": Takeover(
             managers[0], managers[1], seconds=4.5, sent=100, links_before=132, links_after=132, restored=True
         ),
@@ -157,6 +158,22 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
             given: dict[str, Any] = {"subject": subject, "plan": plan, "facts": facts, **acts}
             outcome = check(**{name: given[name] for name in wanted})
             yield item, subject, of_the_planned_assets(outcome, known)
+
+
+_CABLED: list[tuple[Plan, object, list[Finding]]] = []
+"""Of one plan what was judged first, and its findings: most recordings say the same of the fabric."""
+
+
+def cabling(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:
+    """Differences between planned and discovered compute cables."""
+    dark = {name for name, answer in facts.nodes.items() if answer.error}
+    asked_of = (guids, facts.subnets, dark)
+    for planned, before, found in _CABLED:
+        if planned is plan and before == asked_of:
+            return found
+    found = infiniband.topology(plan, guids, facts, dark)
+    _CABLED[:] = _CABLED[:1] or [(plan, asked_of, found)]
+    return found
 
 
 _ASKED: list[tuple[Plan, list[tuple[Callable[..., Outcome], str, list[str]]]]] = []
