@@ -2,14 +2,14 @@
 
 import pytest
 
-from capacity.build import build
-from inventory.site import load_site, site_names
+from inventory.site import site_names
 from network.render import switches
+from tests.plans import plan_of
 
 
 @pytest.mark.parametrize("name", site_names())
 def test_congestion_control_that_no_switch_gets_is_a_finding(name: str) -> None:
-    plan = build(load_site(name))
+    plan = plan_of(name)
     compute = set(plan.devices.loc[(plan.devices["kind"] == "switch") & (plan.devices["fabric"] == "compute"), "name"])
     not_built = bool(plan.site.fabric.congestion_control) and not compute & set(switches(plan))
     found = [(f.severity, f.subject) for f in plan.findings if f.id == "FABRIC-CONGESTION-CONTROL"]

@@ -17,6 +17,7 @@ from inventory.site.loading import load_site
 from tests.capacity.broken_sites import base, broken
 from tests.capacity.random_sites import Drawn, sites
 from tests.first_sites import FIRST, first_plan, first_site, text_of
+from tests.plans import plan_of
 from tests.seed import SEED
 
 
@@ -274,14 +275,14 @@ def costing(plan: Plan, factor: float, **settings: int) -> Trial:
 
 
 def test_of_remedies_that_mend_the_one_that_adds_least_to_the_bill_is_taken() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     assert plan.bom["cost"].sum() > 0
     more, less = costing(plan, 1.2, oob__switches=9), costing(plan, 1.1, room__rows=9)
     assert cheapest([more, less], plan) is less
 
 
 def test_a_remedy_that_gives_something_up_is_taken_last_though_it_lowers_the_bill() -> None:
-    plan = build(load_site("h100-1000-ib"))
+    plan = plan_of("h100-1000-ib")
     more, less = costing(plan, 1.2, oob__switches=9), costing(plan, 0.5, server__count=8)
     assert cheapest([less, more], plan) is more
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from capacity.build import build
 from inventory.groups import GROUPS
 from inventory.site import Site, load_site
 from inventory.site.sections.acceptance import AttestRole
@@ -216,7 +215,7 @@ def test_infiniband_checks_are_about_infiniband_switches_only(register: Register
         "S060.applied",
         "S062.measured",
     }
-    roce, infiniband = build(load_site("b200-256-roce")), build(load_site("h100-1000-ib"))
+    roce, infiniband = plan_of("b200-256-roce"), plan_of("h100-1000-ib")
     for claim in claims:
         able = [{name for only in claim.only for name in register.select(only, plan)} for plan in (roce, infiniband)]
         assert able[0] == set(), claim.item

@@ -179,14 +179,13 @@ def test_the_page_shows_the_story_only_where_there_is_one(recording, verdict_of_
 def verdict_of_nothing():
     from datetime import UTC, datetime
 
-    from capacity.build import build
-    from inventory.site import load_site
+    from tests.plans import plan_of
     from validation.evidence.store import Contents
     from validation.register import load_register
     from validation.verdict import judge
 
     register = load_register()
-    return judge(register, build(load_site("lab")), Contents(), [], datetime.now(UTC), rehearsal=True), register
+    return judge(register, plan_of("lab"), Contents(), [], datetime.now(UTC), rehearsal=True), register
 
 
 def changed(recording: Recording, run: str, rank: str, event: int, **what: Any) -> Recording:

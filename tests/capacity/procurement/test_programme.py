@@ -24,6 +24,7 @@ from inventory.site import Site, load_site
 from inventory.site.sections.purchase import Tranche
 from inventory.site.sections.schedule import LEADTIME_ITEMS, LeadTime, Link, WorkCalendar
 from inventory.site.sections.schedule import Activity as SiteActivity
+from tests import plans
 from tests.capacity.sites import variant
 from tests.findings import names
 
@@ -129,7 +130,7 @@ def test_new_facility_decides_the_date_and_an_old_one_does_not() -> None:
     frame = build(green, load_catalog()).activities.set_index("activity")
     assert frame.loc["facility", "critical"] == 1
     assert (frame.loc[["facility"], "criticality_pct"] > 95).all()
-    brown = build(load_site("lab"), load_catalog()).activities
+    brown = plans.plan_of("lab").activities
     assert "facility" not in set(brown["activity"])
     assert brown.set_index("activity").loc["gpu", "criticality_pct"] == 100
 
@@ -159,7 +160,7 @@ def test_of_two_like_gains_the_one_more_often_on_the_longest_path_comes_first() 
 
 
 def test_critical_path_is_a_chain_without_slack() -> None:
-    path = programme.critical_path(build(load_site("h100-1000-ib"), load_catalog()).activities)
+    path = programme.critical_path(plans.plan_of("h100-1000-ib").activities)
     assert path[0] == "transformer"
     assert path[-1] == "readiness"
 

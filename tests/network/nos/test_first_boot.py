@@ -11,18 +11,17 @@ import pytest
 import yaml
 
 from capacity.build import build
-from inventory.paths import site_dir
-from inventory.site import load_site
 from inventory.site.sections.networks import NosImage
 from inventory.site.whatif import changed
 from network import roce
 from network.nos import first_boot
 from network.nos.cumulus import startup
 from tests.capacity.services.boot.cases import PUBLIC_KEY
+from tests.plans import plan_of
 
 URL = "http://10.77.0.9/ztp/48-b0-2d-00-00-01"
 IMAGE = NosImage(version="5.16.0", file="system.bin", sha256="ab" * 32)
-PLAN = build(load_site(site_dir("b200-256-roce")))
+PLAN = plan_of("b200-256-roce")
 CONFIG = roce.structured_configs(PLAN, PUBLIC_KEY)["rol001"]
 
 

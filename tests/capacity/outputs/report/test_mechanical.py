@@ -8,6 +8,7 @@ from capacity.outputs.report import mechanical
 from inventory.catalog import load_catalog
 from inventory.site import load_site
 from tests.capacity.sites import variant
+from tests.plans import plan_of
 
 
 def test_aisles_are_as_wide_as_the_catalogue_s_racks_leave_them() -> None:
@@ -23,7 +24,7 @@ def test_aisles_are_as_wide_as_the_catalogue_s_racks_leave_them() -> None:
 
 
 def test_air_that_lasts_no_time_is_drawn_as_an_upright_line() -> None:
-    plan = build(load_site("b200-256-roce"), what_ifs=False)
+    plan = plan_of("b200-256-roce")
     figures = plan.cooling_figures
     at_once = figures["quantity"] == "no cooling, cold-side air alone"
     gone = replace(plan, cooling_figures=figures.assign(value=figures["value"].where(~at_once, 0.0)))
