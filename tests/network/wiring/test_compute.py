@@ -1,17 +1,21 @@
 """Findings on the compute fabric, and what they offer: applied to the counts alone, which are what they are about."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from capacity.build import build
 from capacity.outputs.summary import part
 from inventory.findings import Finding
-from inventory.site import Site, load_site, parse_site
+from inventory.site import Site, SiteError, load_site, parse_site
 from inventory.site.whatif import changed
 from network.wiring.compute import check_small, compute_tree
 
 
 @pytest.mark.parametrize(
-    ("id_", "site", "settings"),
+    ("id_", "site", "values"),
     [
         ("FABRIC-RADIX", "h100-1000-ib", ["fabric.unit_nodes=40"]),
         ("FABRIC-RADIX", "h100-1000-ib", ["fabric.leaf_uplinks=40"]),
@@ -23,13 +27,13 @@ from network.wiring.compute import check_small, compute_tree
         ("FABRIC-SINGLE-SWITCH", "b200-256-roce", ["server.count=8", "fabric.tiers=1"]),
     ],
 )
-def test_each_remedy_of_a_fabric_mends_it(id_: str, site: str, settings: list[str]) -> None:
-    broken = changed(site, settings)
+def test_each_remedy_of_a_fabric_mends_it(id_: str, site: str, values: list[str]) -> None:
+    broken = changed(site, values)
     (found,) = [one for one in found_of(broken) if one.id == id_]
     ways = [way for way in found.remedies if way.settings]
     assert ways
     for way in ways:
-        mended = changed(site, [*settings, *(f"{key}={value}" for key, value in way.settings.items())])
+        mended = changed(site, [*values, *(f"{key}={value}" for key, value in way.settings.items())])
         assert not [one for one in found_of(mended) if one.severity != "info" and one.id.startswith("FABRIC-")], way
 
 
@@ -74,6 +78,32 @@ def test_one_switch_that_uses_few_ports_says_what_one_server_more_takes(radix: i
     (found,) = [one for one in found_of(site) if one.id == "FABRIC-PORTS-IDLE"]
     assert found.numbers["fill"] == fill
     assert text in found.message
+
+
+FABRICS = st.fixed_dictionaries(
+    {},
+    optional={
+        "server.count": st.sampled_from([1, 2, 5, 18, 36, 128, 1024, 4000]),
+        "fabric.bisection": st.sampled_from([0.25, 0.5, 0.9, 1.0]),
+        "fabric.leaf_uplinks": st.integers(1, 40),
+        "fabric.least_spines": st.integers(1, 4),
+        "fabric.radix": st.sampled_from([8, 16, 32, 40, 64, 102, 128]),
+        "fabric.rails": st.sampled_from([1, 2, 4, 8]),
+        "fabric.tiers": st.sampled_from(["auto", 1, 2, 3]),
+        "fabric.unit_nodes": st.sampled_from([1, 4, 16, 32, 72, 200]),
+    },
+)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"]), FABRICS)
+def test_any_fabric_is_planned_or_refused_with_a_finding(name: str, values: dict[str, Any]) -> None:
+    try:
+        site = changed(name, [f"{key}={value}" for key, value in values.items()])
+    except SiteError:
+        return
+    tree, found = compute_tree(site, site.catalog)
+    assert tree is not None or [one for one in found if one.severity == "error"]
 
 
 def test_a_refusal_for_few_ports_names_the_ports_of_the_model() -> None:
