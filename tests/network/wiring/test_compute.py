@@ -81,22 +81,22 @@ def test_one_switch_that_uses_few_ports_says_what_one_server_more_takes(radix: i
 
 
 FABRICS = st.fixed_dictionaries(
-    {},
-    optional={
+    {
         "server.count": st.sampled_from([1, 2, 5, 18, 36, 128, 1024, 4000]),
+        "fabric.radix": st.sampled_from([8, 16, 32, 40, 64]),
+        "fabric.tiers": st.sampled_from(["auto", 1, 2, 3]),
+        "fabric.unit_nodes": st.sampled_from([1, 4, 16, 32, 72, 200]),
+    },
+    optional={
         "fabric.bisection": st.sampled_from([0.25, 0.5, 0.9, 1.0]),
         "fabric.leaf_uplinks": st.integers(1, 40),
         "fabric.least_spines": st.integers(1, 4),
-        "fabric.radix": st.sampled_from([8, 16, 32, 40, 64, 102, 128]),
-        "fabric.rails": st.sampled_from([1, 2, 4, 8]),
-        "fabric.tiers": st.sampled_from(["auto", 1, 2, 3]),
-        "fabric.unit_nodes": st.sampled_from([1, 4, 16, 32, 72, 200]),
     },
 )
 
 
 @settings(max_examples=40)
-@given(st.sampled_from(["h100-1000-ib", "b200-256-roce", "gb300-nvl72-liquid"]), FABRICS)
+@given(st.sampled_from(["h100-1000-ib", "b200-256-roce"]), FABRICS)
 def test_any_fabric_is_planned_or_refused_with_a_finding(name: str, values: dict[str, Any]) -> None:
     try:
         site = changed(name, [f"{key}={value}" for key, value in values.items()])
