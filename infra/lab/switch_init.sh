@@ -12,7 +12,7 @@ mount --bind "$FLASH" $FLASH_AT
 # The host's files are read-only to the switch, whoever is logged in: all that it writes lands on mounts of its own.
 mapfile -t MOUNTED < <(cut -d' ' -f5 /proc/self/mountinfo)
 for folder in "${MOUNTED[@]}"; do
-  folder=$(printf '%b' "$folder")                                        # mountinfo writes a blank as \040
+  printf -v folder '%b' "$folder"                                        # mountinfo writes a blank as \040
   case "$folder" in /run | /run/* | /proc | /proc/* | /sys | /sys/* | /dev | /dev/*) ;;
     *) mount -o remount,bind,ro "$folder" || [ ! -e "$folder" ] ;;       # or hidden by a mount above it
   esac
@@ -25,7 +25,8 @@ mount -t sysfs -o ro sysfs /sys
 # Of the host's devices only those that have no state.
 mkdir /run/.dev
 mount -t tmpfs -o mode=0755 tmpfs /run/.dev
-for device in null zero full random urandom tty; do touch /run/.dev/$device; mount --bind /dev/$device /run/.dev/$device; done
+touch /run/.dev/{null,zero,full,random,urandom,tty}
+for device in null zero full random urandom tty; do mount --bind /dev/$device /run/.dev/$device; done
 mkdir /run/.dev/pts /run/.dev/shm; chmod 1777 /run/.dev/shm
 ln -s pts/ptmx /run/.dev/ptmx; ln -s /proc/self/fd /run/.dev/fd
 for stream in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${stream%:*} /run/.dev/${stream#*:}; done
@@ -70,7 +71,7 @@ if [ "$ROLE" = oob ]; then MGMT_INTERFACE=oob; ip link set prov up; for w in ws-
 ip link set lo up
 ip link set $MGMT_INTERFACE up
 ip address replace "$MGMT" dev $MGMT_INTERFACE
-for port in $PORTS; do if [ -e /sys/class/net/$port ]; then ip link set $port up; fi; done
+for port in $PORTS; do if [ -e /sys/class/net/$port ]; then echo "link set $port up"; fi; done | ip -batch -
 
 printf 'configure lldp portidsubtype ifname\nconfigure lldp tx-interval 1\nconfigure lldp tx-hold 3\nconfigure system description "%s"\n' \
   "$DESCRIPTION" >/etc/lldpd.conf
