@@ -20,7 +20,7 @@ from network.drivers.ssh import SshHost
 
 SCRIPT = """
 PATH=$PATH:/usr/sbin
-for port in /sys/class/net/*; do echo "${port##*/} $(cat "$port/operstate")"; done
+for port in /sys/class/net/*; do state=; read -r state <"$port/operstate"; echo "${port##*/} $state"; done
 echo
 lldpcli -f json0 show neighbors
 """

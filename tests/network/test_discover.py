@@ -1,6 +1,7 @@
 """LLDP answers as switches give them, whole and cut short."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +26,20 @@ def test_a_recorded_answer_gives_every_port_with_its_neighbour():
     assert ports["swp1"]["state"] == "up"
     assert ports["swp1"]["ttl_s"] == 3
     assert ports["eth0"] == {"state": "up", "far": "", "far_port": "", "age_s": 0, "ttl_s": 0}
+
+
+def test_the_script_starts_no_program_for_a_port_and_a_file_without_state_has_none(tmp_path):
+    (tmp_path / "swp1").mkdir()
+    (tmp_path / "swp1" / "operstate").write_text("up\n")
+    (tmp_path / "bonding_masters").touch()
+    (tmp_path / "lldpcli").write_text('#!/bin/sh\necho "{\\"lldp\\": [{}]}"\n')
+    (tmp_path / "lldpcli").chmod(0o755)
+    script = discover.SCRIPT.replace("/sys/class/net", str(tmp_path)).replace("/usr/sbin", str(tmp_path))
+    done = subprocess.run(
+        ["/bin/sh"], input=script, capture_output=True, text=True, timeout=20, env={"PATH": "/nowhere"}, check=True
+    )
+    ports = discover.parse("leaf1", done.stdout)
+    assert {name: ports[name]["state"] for name in ("swp1", "bonding_masters")} == {"swp1": "up", "bonding_masters": ""}
 
 
 def test_of_two_neighbours_on_a_port_the_later_one_counts():
