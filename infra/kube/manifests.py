@@ -91,13 +91,17 @@ ORDER = ("CustomResourceDefinition", "Namespace", "", "Deployment", "DaemonSet")
 
 
 def installed(
-    registry: str | None = None, folder: Path | None = None, shared: Mapping[str, str] | None = None
+    registry: str | None = None,
+    folder: Path | None = None,
+    shared: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> dict[str, list[Object]]:
     """{name: objects} of all three, those first that others need. ManifestError.
 
     shared: the device plugin's configuration by profile, for nodes whose GPUs are shared. Each profile has a DaemonSet of its own.
+    replicas: pods of each Deployment.
     """
-    found = {source.name: adapted(source, pinned(source, folder), registry) for source in SOURCES}
+    found = {source.name: adapted(source, pinned(source, folder), registry, replicas) for source in SOURCES}
     (plugin,) = found[DEVICE_PLUGIN.name]
     found[DEVICE_PLUGIN.name] += [_of_profile(plugin, name, text) for name, text in (shared or {}).items()]
     return found
@@ -118,12 +122,15 @@ def pinned(source: Source, folder: Path | None = None) -> list[Object]:
     return copy.deepcopy(_parsed(content))
 
 
-def adapted(source: Source, documents: Sequence[Object], registry: str | None = None) -> list[Object]:
+def adapted(
+    source: Source, documents: Sequence[Object], registry: str | None = None, replicas: int = 1
+) -> list[Object]:
     """The objects of a file as a site has them. Pure.
 
     images        those that the project publishes, by version; pulled once, as a version does not change
     place         on nodes of the control plane where these run pods, else on any; the device plugin on GPU nodes of the plan,
                   also on those out of service
+    replicas      of a controller, each on a node of its own; a drain takes one after the other
     priority      above every tier of the site, so that no job takes a controller's place
     configuration the keys of `settings`; a change of it starts the controller anew
     webhooks      those of kinds that the controller is to manage: one that is down refuses pods of everybody
@@ -140,14 +147,18 @@ def adapted(source: Source, documents: Sequence[Object], registry: str | None = 
             one["data"][CONFIGURATION] = configuration(source, one["data"][CONFIGURATION])
         found.append(one)
     written = "".join(one["data"][CONFIGURATION] for one in found if CONFIGURATION in one.get("data", {}))
-    for one in found:
+    for one in list(found):
         if one["kind"] in ("Deployment", "DaemonSet"):
             template = one["spec"]["template"]
             for container in template["spec"]["containers"]:
                 container |= {"image": image(source, registry), "imagePullPolicy": "IfNotPresent"}
             if one["kind"] == "DaemonSet":
                 one["spec"]["updateStrategy"]["rollingUpdate"] = {"maxUnavailable": AWAY_AT_ONCE}
-            (_place_plugin if one["kind"] == "DaemonSet" else _place_controller)(template["spec"])
+                _place_plugin(template["spec"])
+            else:
+                _place_controller(template["spec"])
+                if replicas > 1:
+                    found.append(_several(one, replicas))
             if written:
                 mark = {CONFIGURED: _digest(written)}
                 template["metadata"]["annotations"] = template["metadata"].get("annotations", {}) | mark
@@ -174,6 +185,28 @@ def _place_controller(pod: Object) -> None:
         "priorityClassName": "system-cluster-critical",
         "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}},
         "tolerations": [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}],
+    }
+
+
+def _several(deployment: Object, replicas: int) -> Object:
+    """Give a Deployment so many pods on different nodes. The budget that lets a drain take one of them at a time."""
+    spec, metadata = deployment["spec"], deployment["metadata"]
+    spec["replicas"] = replicas
+    spec["template"]["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": spec["selector"],
+            "matchLabelKeys": ["pod-template-hash"],  # or a roll-out would need a node more than there are pods
+            "nodeTaintsPolicy": "Honor",
+        }
+    ]
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {name: copy.deepcopy(metadata[name]) for name in ("name", "namespace", "labels")},
+        "spec": {"maxUnavailable": 1, "selector": copy.deepcopy(spec["selector"])},
     }
 
 

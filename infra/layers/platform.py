@@ -37,7 +37,8 @@ class Platform(pulumi.ComponentResource):
             self._declare(one.key, one.manifest, [])
             self._needs["DaemonSet"] = [one.key]
         texts = {one.name: one.text for one in shared}
-        for manifests in installed(plan.site.scheduler.registry, shared=texts).values():
+        replicas = 2 if (plan.devices["role"] == "controller").sum() > 1 else 1
+        for manifests in installed(plan.site.scheduler.registry, shared=texts, replicas=replicas).values():
             self._declare_release(manifests)
         for one in objects:
             if one.key not in self.declared:
@@ -89,6 +90,7 @@ TYPES: dict[tuple[str, str], Any] = {
     ("apps/v1", "DaemonSet"): k8s.apps.v1.DaemonSet,
     ("apps/v1", "Deployment"): k8s.apps.v1.Deployment,
     ("networking.k8s.io/v1", "NetworkPolicy"): k8s.networking.v1.NetworkPolicy,
+    ("policy/v1", "PodDisruptionBudget"): k8s.policy.v1.PodDisruptionBudget,
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): k8s.rbac.v1.ClusterRole,
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): k8s.rbac.v1.ClusterRoleBinding,
     ("rbac.authorization.k8s.io/v1", "Role"): k8s.rbac.v1.Role,

@@ -117,6 +117,29 @@ def test_no_job_takes_a_controllers_place(name: str) -> None:
     assert "requiredDuringSchedulingIgnoredDuringExecution" not in pod["affinity"]["nodeAffinity"]
 
 
+@pytest.mark.parametrize("name", ["kueue", "jobset"])
+def test_several_replicas_run_on_different_nodes_and_are_drained_one_by_one(name: str) -> None:
+    def of(replicas: int) -> dict[str, dict[str, Any]]:
+        return {one["kind"]: one for one in installed(replicas=replicas)[name]}
+
+    alone, several = of(1), of(2)
+    assert several.keys() - alone.keys() == {"PodDisruptionBudget"}
+    deployment, budget = several["Deployment"], several["PodDisruptionBudget"]
+    assert (alone["Deployment"]["spec"]["replicas"], deployment["spec"]["replicas"]) == (1, 2)
+    assert budget["spec"] == {"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}
+    assert budget["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    (spread,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule")
+    assert "topologySpreadConstraints" not in alone["Deployment"]["spec"]["template"]["spec"]
+
+
+def test_only_one_of_several_replicas_acts() -> None:
+    """Both ask for the same lease."""
+    for name in ("kueue", "jobset"):
+        (settings,) = [one["data"][manifests.CONFIGURATION] for one in installed()[name] if one["kind"] == "ConfigMap"]
+        assert yaml.safe_load(settings)["leaderElection"]["leaderElect"] is True
+
+
 def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     assert manifests.GPU_LABEL == GPU
     found = workload("k8s-device-plugin")

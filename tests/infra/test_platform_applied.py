@@ -110,6 +110,18 @@ def test_every_object_of_the_design_is_there(stack: Applied, cluster: Cluster) -
         assert live["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "bringup", key_of(manifest)
 
 
+def test_an_api_server_knows_every_field_of_controllers_with_two_pods(cluster: Cluster) -> None:
+    checked = [one for name in ("kueue", "jobset") for one in installed(replicas=2)[name]]
+    kinds = {"Deployment": "/apis/apps/v1", "PodDisruptionBudget": "/apis/policy/v1"}
+    for one in checked:
+        if one["kind"] in kinds:
+            given = {**one, "metadata": {**one["metadata"], "namespace": "default"}}
+            path = f"{kinds[one['kind']]}/namespaces/default/{one['kind'].lower()}s?dryRun=All&fieldValidation=Strict"
+            answer = cluster.post(path, given)
+            assert answer.status_code == 201, answer.text
+            assert answer.json()["spec"].items() >= {"selector": one["spec"]["selector"]}.items()
+
+
 def test_a_second_run_changes_nothing(stack: Applied, cluster: Cluster) -> None:
     before = {one.key: cluster.version(one.manifest) for one in stack.objects}
     said = stack.pulumi("up", "--yes", "--skip-preview")

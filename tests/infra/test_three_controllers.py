@@ -3,13 +3,16 @@ turn loses its API server and its member of etcd. Needs what `make setup-control
 """
 
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 
 from capacity.build import build
 from infra import lab
 from infra.demo import unchanged
 from infra.env import environment, mitogen
+from infra.kube.access import connect
 from inventory.paths import repo_root
 from inventory.site import load_site
 from tests.infra.lab.helpers import three_controllers
@@ -59,6 +62,24 @@ def test_each_controller_is_lost_in_part_and_missed_by_nobody(three: Standing) -
         budget_s=TRIALS_S,
     )
     assert f"{2 * CONTROLLERS + GPU_NODES} passed" in said.stdout
+
+
+def test_kueue_and_jobset_run_on_two_nodes_each(three: Standing) -> None:
+    connection = connect(three.var / NAME / "kubeconfig")
+    with httpx.Client(base_url=connection.server, verify=connection.tls, timeout=30) as api:
+        for name in ("kueue", "jobset"):
+            space = f"namespaces/{name}-system"
+            pods = api.get(f"/api/v1/{space}/pods").json()["items"]
+            ready = [one for one in pods if {"type": "Ready", "status": "True"}.items() <= condition(one).items()]
+            assert len({one["spec"]["nodeName"] for one in ready}) == 2, name
+            (budget,) = api.get(f"/apis/policy/v1/{space}/poddisruptionbudgets").json()["items"]
+            assert budget["status"]["disruptionsAllowed"] == 1, name
+
+
+def condition(pod: dict[str, Any]) -> dict[str, str]:
+    """Whether a pod is ready, as its status says."""
+    (found,) = [one for one in pod["status"]["conditions"] if one["type"] == "Ready"] or [{}]
+    return dict(found)
 
 
 def test_a_second_run_changes_nothing(three: Standing) -> None:
