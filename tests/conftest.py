@@ -190,7 +190,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip marked tests that cannot run; put those of the standing lab, of other labs and of time budgets after all others,
-    which fail faster. The standing lab's are the longest chain, so they begin before those that run beside them.
+    which fail faster. The standing lab's are the longest chain, so they begin before those that run beside them. Of all the
+    longest are starts of virtual machines: they come first.
     """
     for item in items:
         for marker, obstacle in OBSTACLES.items():
@@ -203,6 +204,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
+    if any("qemu-system-x86_64" in need.args for need in item.iter_markers("needs")):
+        return -1
     if item.get_closest_marker("lab"):
         return 1 if on_standing_lab(item.path) else 2
     return 3 if item.get_closest_marker("clock") else 0
