@@ -16,8 +16,10 @@ for place in proc/sys proc/sysrq-trigger; do
     mount --bind "$place" "$place"
     mount -o remount,bind,ro "$place"
 done
-mount --bind proc/sys/net proc/sys/net
-mount -o remount,bind,rw proc/sys/net
+for own in proc/sys/net proc/sys/kernel/hostname; do  # of the namespaces that it has; its DHCP client writes the name
+    mount --bind "$own" "$own"
+    mount -o remount,bind,rw "$own"
+done
 mount -t sysfs -o ro sysfs sys
 mount -t tmpfs tmpfs run
 mkdir run/lock
