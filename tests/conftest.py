@@ -24,10 +24,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from infra import collector
+from infra.lab import LabError, kubernetes
 from infra.lab.up import TOOLS
 from infra.metal.segment import LOADERS
 from infra.toolchain.avd import AVD
-from infra.toolchain.control_plane import programs
+from infra.toolchain.control_plane import programs, version
 from infra.toolchain.controllers import controllers
 from tests.loadable import stages_kept
 from tests.plans import plans_kept
@@ -77,8 +78,8 @@ def gpu_obstacle() -> str | None:
 
 
 def missing(what: str) -> str | None:
-    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd`, `kueue`, `ipxe`, `debian-installer` or the name
-    of a program; None when it can.
+    """Why a test that needs `what` cannot run: `root`, `torch`, `pyavd`, `kueue`, `kubernetes-lab`, `ipxe`, `debian-installer`
+    or the name of a program; None when it can.
     """
     if what == "root":
         return None if os.geteuid() == 0 else "needs root"
@@ -88,6 +89,12 @@ def missing(what: str) -> str | None:
         return None if AVD.exists() else "needs pyavd in .tools/avd: run make setup"
     if what == "kueue":
         return None if controllers() else "needs Kueue: run make setup-controllers"
+    if what == "kubernetes-lab":
+        try:
+            kubernetes.ready(version())
+        except LabError as why:
+            return str(why)
+        return None
     if what == "ipxe":
         return None if all(path.exists() for path in LOADERS.values()) else "needs iPXE: run infra/setup/metal.sh"
     if what == "debian-installer":

@@ -18,7 +18,7 @@ from inventory.site import load_site
 from tests.infra.lab.helpers import three_controllers
 from tests.standing import Standing
 
-pytestmark = [pytest.mark.lab, pytest.mark.soak]
+pytestmark = [pytest.mark.lab, pytest.mark.soak, pytest.mark.needs("kubernetes-lab", "kueue")]
 NAME, OCTET = "test-three", 92
 CONFIGURE_S, TRIALS_S = 1800.0, 1800.0
 CONTROLLERS, GPU_NODES = 3, 4
