@@ -197,8 +197,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip marked tests that cannot run; put those of the standing lab, of other labs and of time budgets after all others,
-    which fail faster. The standing lab's are the longest chain, so they begin before those that run beside them. Of all the
-    longest are starts of virtual machines: they come first.
+    which fail faster. The standing lab's are the longest chain, so they begin before those that run beside them. Tests that
+    start virtual machines take longest of all and come first.
     """
     for item in items:
         for marker, obstacle in OBSTACLES.items():

@@ -37,7 +37,7 @@ class Platform(pulumi.ComponentResource):
             self._declare(one.key, one.manifest, [])
             self._needs["DaemonSet"] = [one.key]
         texts = {one.name: one.text for one in shared}
-        replicas = 2 if (plan.devices["role"] == "controller").sum() > 1 else 1
+        replicas = REPLICAS if (plan.devices["role"] == "controller").sum() > 1 else 1
         for manifests in installed(plan.site.scheduler.registry, shared=texts, replicas=replicas).values():
             self._declare_release(manifests)
         for one in objects:
@@ -71,6 +71,8 @@ class Platform(pulumi.ComponentResource):
 ROLLOUT_S, NODE_S = 600, 1
 """For the roll-out of a DaemonSet: a minute for each tenth of its nodes, which start anew together, and a second for each node to
 fetch its image from one registry. A choice of ours."""
+REPLICAS = 2
+"""Pods of Kueue and of JobSet on a site with several controllers: one may be lost. A choice of ours (decision 0454)."""
 WORKLOADS = ("Deployment", "DaemonSet")
 TYPES: dict[tuple[str, str], Any] = {
     ("v1", "ConfigMap"): k8s.core.v1.ConfigMap,

@@ -27,7 +27,7 @@ def repaired(standing: Standing) -> Iterator[None]:
     standing.clear_event_logs()
 
 
-ONE_AFTER_THE_OTHER = """import socket, sys
+CONNECT_REPEATEDLY = """import socket, sys
 for _ in range(int(sys.argv[3])):
     try:
         socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()
@@ -35,13 +35,13 @@ for _ in range(int(sys.argv[3])):
     except OSError:
         pass
 """
-"""Connects so often to a port, and says each that came about within a second."""
+"""Arguments: server, port, number of connections. Prints a line for each connection made within a second."""
 
 
 def connections(standing: Standing, node: str) -> int:
     """How many of FLOWS new connections from a node to the storage server come about within a second."""
     server = address_of(standing.plan, "sto01", "loopback")
-    program = shlex.join(["python3", "-I", "-c", ONE_AFTER_THE_OTHER, server, str(GLUSTERD_PORT), str(FLOWS)])
+    program = shlex.join(["python3", "-I", "-c", CONNECT_REPEATEDLY, server, str(GLUSTERD_PORT), str(FLOWS)])
     return standing.shell(node, program).split().count("up")
 
 

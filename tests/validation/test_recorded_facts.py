@@ -160,19 +160,19 @@ def judgements(plan: Plan, facts: Facts) -> Iterator[tuple[str, str, Outcome]]:
             yield item, subject, of_the_planned_assets(outcome, known)
 
 
-_CABLED: list[tuple[Plan, object, list[Finding]]] = []
-"""Of one plan what was judged first, and its findings: most recordings say the same of the fabric."""
+_FIRST_COMPARISON: list[tuple[Plan, object, list[Finding]]] = []
+"""Plan, inputs and findings of the first comparison of cables. Most recordings have the same inputs."""
 
 
 def cabling(plan: Plan, guids: Mapping[str, str], facts: Facts) -> list[Finding]:
     """Differences between planned and discovered compute cables."""
     dark = {name for name, answer in facts.nodes.items() if answer.error}
-    asked_of = (guids, facts.subnets, dark)
-    for planned, before, found in _CABLED:
-        if planned is plan and before == asked_of:
+    inputs = (guids, facts.subnets, dark)
+    for planned, before, found in _FIRST_COMPARISON:
+        if planned is plan and before == inputs:
             return found
     found = infiniband.topology(plan, guids, facts, dark)
-    _CABLED[:] = _CABLED[:1] or [(plan, asked_of, found)]
+    _FIRST_COMPARISON[:] = _FIRST_COMPARISON[:1] or [(plan, inputs, found)]
     return found
 
 

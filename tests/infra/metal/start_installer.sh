@@ -16,9 +16,9 @@ for place in proc/sys proc/sysrq-trigger; do
     mount --bind "$place" "$place"
     mount -o remount,bind,ro "$place"
 done
-for own in proc/sys/net proc/sys/kernel/hostname; do  # of the namespaces that it has; its DHCP client writes the name
-    mount --bind "$own" "$own"
-    mount -o remount,bind,rw "$own"
+for setting in proc/sys/net proc/sys/kernel/hostname; do  # of its own namespaces; its DHCP client sets the host name
+    mount --bind "$setting" "$setting"
+    mount -o remount,bind,rw "$setting"
 done
 mount -t sysfs -o ro sysfs sys
 mount -t tmpfs tmpfs run
