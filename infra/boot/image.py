@@ -209,8 +209,13 @@ def configured(site: Site, role: str) -> tuple[str, ...]:
         name.replace(STORAGE_KIND, site.storage.kind)
         for name in (*variables["node_roles"], *variables["telemetry_roles"], *fabric)
     ]
+    if site.scheduler.kind == "kubernetes":
+        controllers = sum(node.count for node in site.service_nodes if node.role == "controller")
+        several = variables["kubernetes_roles_of_several"] if controllers > 1 else []
+        roles = [name for name in roles if name not in variables["slurm_roles"]]
+        roles += [*variables["kubernetes_roles"], *several]
     others = listed["schedmd"]["packages"] if site.scheduler.packages == "schedmd" else {}
-    named = listed["packages"], listed["on_machines_of"]
+    named = listed["packages"], listed["kubernetes_packages"], listed["on_machines_of"]
     found = {package for name in roles if name not in others for lists in named for package in lists.get(name, ())}
     return tuple(sorted({*found, *listed["on_machines"]}))
 

@@ -63,8 +63,6 @@ def run_build(arguments: argparse.Namespace) -> int:
     site = load_site(arguments.site)
     if arguments.overwrite and not arguments.iso:
         raise UsageError("--overwrite belongs to --iso; for network boot: bringup boot render --overwrite")
-    if site.scheduler.not_built:
-        raise UsageError(f"{site.scheduler.not_built}: an image would have Slurm's packages")
     more = image.configured(site, arguments.role)
     of = image.system(
         site.os.key,

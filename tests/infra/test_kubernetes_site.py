@@ -82,16 +82,14 @@ def test_plays_of_slurm_leave_a_cluster_alone_and_those_of_kubernetes_take_nothi
 
 
 @pytest.mark.usefixtures("plans_kept")
-@pytest.mark.parametrize("verb", [["compare"], ["image", "build", "gpu", "--site"]])
 def test_a_verb_that_is_not_built_for_it_says_so(
-    verb: list[str],
     site_file: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("BRINGUP_VAR", str(tmp_path / "var"))
-    assert main([*verb, str(site_file)]) == 2
+    assert main(["compare", str(site_file)]) == 2
     assert NOT_BUILT in capsys.readouterr().err
 
 

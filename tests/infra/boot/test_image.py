@@ -45,6 +45,28 @@ def test_the_image_of_compute_nodes_has_what_the_playbook_installs_on_them():
     assert not {package for package in image.configured(other, "gpu") if "slurm" in package}
 
 
+@pytest.mark.parametrize(("controllers", "balanced"), [(1, False), (3, True)])
+def test_the_image_of_a_kubernetes_node_has_its_packages_and_none_of_slurm(controllers: int, balanced: bool):
+    site = load_site("lab-kubernetes")
+    nodes = tuple(
+        one.model_copy(update={"count": controllers}) if one.role == "controller" else one for one in site.service_nodes
+    )
+    more = image.configured(site.model_copy(update={"service_nodes": nodes}), "gpu")
+    assert {
+        "containerd",
+        "runc",
+        "containernetworking-plugins",
+        "nftables",
+        "openssl",
+        "chrony",
+        "glusterfs-client",
+    } <= {*more}
+    assert not {package for package in more if "slurm" in package or package == "munge"}
+    assert ("haproxy" in more) is balanced
+    assert {"containerd.service", "haproxy.service"} <= {*image.system(site.os.key, "gpu", more=more).waiting}
+    assert not {"containerd", "haproxy"} & {*image.configured(load_site("lab-metal"), "gpu")}
+
+
 def test_the_installed_kernel_writes_to_the_serial_line_of_the_site():
     assert " console=tty0 console=ttyS0,115200n8 panic" in image.grub_cfg(GPU)
     other = image.system("debian-12", "gpu", console="ttyS1")
