@@ -14,6 +14,7 @@ from typing import Any
 from capacity.model import Plan
 from capacity.services.objects_seen import seen_as
 from capacity.services.platform import PlatformObject, design
+from capacity.services.platform.runtime import runtime_of
 from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
 from capacity.services.platform.topology import HOSTNAME, OUT_OF_SERVICE, node_labels
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
@@ -22,6 +23,7 @@ from validation.facts.kueue import COUNT, count
 from validation.facts.quotas import Trial as Quota
 from validation.facts.quotas import trials as quota_trials
 from validation.facts.reclaim import pair as reclaim_pair
+from validation.workloads.granted import DRIVER
 
 Judged = tuple[dict[str, Any], list[str]]
 SHOWN = 6
@@ -261,8 +263,9 @@ def _way(profile: str) -> str:
 
 def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     """Pods of one GPU node that asked for GPUs at the same time: each has as many as it asked for, and no GPU is with two."""
+    runtime = runtime_of(plan.site)
     if (offer := planned_offers(plan)[name]).profile:
-        return _shared(said, offer)
+        return _shared(said, offer, runtime)
     gpus, pods = offer.count, {trial: one for trial, one in said.items() if one["asked"]}
     problems = [f"{trial}: {one['why']}" for trial, one in pods.items() if one["why"]]
     asked = sum(one["asked"] for one in pods.values())
@@ -272,7 +275,7 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         problems.append("one pod asked for all GPUs: only two can show that none has those of the other")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
-    problems += _not_as_asked(pods)
+    problems += [*_not_as_asked(pods), *_without_driver(pods, runtime)]
     uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
     minors = [minor for one in pods.values() for minor in one["opened"]]
     if len(set(uuids)) != len(uuids) or len(set(minors)) != len(minors):
@@ -281,7 +284,7 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     return {"gpus": len(set(uuids)), "pods": len(pods)}, problems
 
 
-def _shared(said: Mapping[str, Any], offer: Offer) -> Judged:
+def _shared(said: Mapping[str, Any], offer: Offer, runtime: str) -> Judged:
     """Pods of a node that shares its GPUs, each of which asked for one part: each reaches the GPU of its part alone.
 
     Time slices may be of one GPU; two instances of MIG are never the same.
@@ -292,7 +295,7 @@ def _shared(said: Mapping[str, Any], offer: Offer) -> Judged:
         problems.append(f"two pods had to ask for one {offer.resource} each")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
-    problems += _not_as_asked(pods)
+    problems += [*_not_as_asked(pods), *_without_driver(pods, runtime)]
     uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
     kind = "MIG-" if offer.mig else "GPU-"
     problems += [f"{uuid} is not of {offer.profile}" for uuid in uuids if not uuid.startswith(kind)]
@@ -311,6 +314,16 @@ def _not_as_asked(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{trial}: it sees {_minors(one['seen'])} and may open {_minors(one['opened'])}"
 
 
+def _without_driver(pods: Mapping[str, Mapping[str, Any]], runtime: str) -> Iterator[str]:
+    """Pods with GPUs that lack libraries of the driver; none where no runtime is to give them."""
+    for trial, one in pods.items():
+        if runtime and (lacking := sorted({*DRIVER} - {*one["driver"]})):
+            yield (
+                f"{trial}: the runtime {runtime} did not put {' and '.join(lacking)} of the driver into it: "
+                "`nvidia-ctk cdi list` and `ls /usr/lib/*/libcuda.so*` on the node"
+            )
+
+
 def _not_together(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if max(one["began"] for one in pods.values()) >= min(one["ended"] for one in pods.values()):
         yield "the pods did not run at the same time, so that they could have had the same GPUs: run it again"
@@ -321,7 +334,7 @@ def none_granted(said: Mapping[str, Any]) -> Judged:
     one = said["none"]
     if one["why"]:
         return {"gpus": 0}, [one["why"]]
-    has = {"was given": one["uuids"], "sees": one["seen"], "may open": one["opened"]}
+    has = {"was given": one["uuids"], "sees": one["seen"], "may open": one["opened"], "has libraries:": one["driver"]}
     problems = [f"it asked for no GPU and {what} {len(found)}" for what, found in has.items() if found]
     return {"gpus": max(len(found) for found in has.values())}, problems
 

@@ -136,6 +136,7 @@ def adapted(
     webhooks      those of kinds that the controller is to manage: one that is down refuses pods of everybody
     update        of the device plugin on a tenth of its nodes at once
     driver        the host's, in sight of the device plugin, which has no NVIDIA runtime around it here
+    grants        a mount for each GPU, which members cannot make themselves (Pod Security forbids them the host's paths)
     """
     found = []
     for one in documents:
@@ -217,8 +218,13 @@ def _place_plugin(pod: Object) -> None:
     pod["volumes"].append({"name": "driver-root", "hostPath": {"path": "/", "type": "Directory"}})
     for container in pod["containers"]:
         container["volumeMounts"].append({"name": "driver-root", "mountPath": DRIVER_ROOT, "readOnly": True})
-        # Its choice by itself looks for the library that NVIDIA's container toolkit would put into the container.
-        container["env"].append({"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"})
+        settings = {
+            # Its choice by itself looks for the library that NVIDIA's container toolkit would put into the container.
+            "DEVICE_DISCOVERY_STRATEGY": "nvml",
+            # An environment variable is anybody's: an image that sets it would have all GPUs of the node.
+            "DEVICE_LIST_STRATEGY": "volume-mounts",
+        }
+        container["env"] += [{"name": name, "value": value} for name, value in settings.items()]
 
 
 def _require(pod: Object, *expressions: Object) -> None:

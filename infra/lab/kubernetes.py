@@ -27,7 +27,7 @@ import yaml
 
 from infra.lab import base
 from infra.lab.paths import LabError, cache_dir, repo_root
-from infra.toolchain import control_plane
+from infra.toolchain import control_plane, controllers
 
 PLACE = "/opt/bringup/kubernetes"
 """Where nodes have programs and images, as the roles expect them."""
@@ -86,16 +86,23 @@ APPLETS = (
 
 @dataclass(frozen=True)
 class Prepared:
-    """Folders of the cache: programs, images, package mirror."""
+    """Folders of the cache: programs, images, package mirror; `toolkit` NVIDIA's programs that start a container with GPUs."""
 
     programs: Path
     images: Path
     debs: Path
+    toolkit: Path | None = None
 
     @property
     def binds(self) -> tuple[str, ...]:
         """What nodes see of it, as systemd-nspawn takes it."""
-        return f"{self.programs}:{PLACE}/bin", f"{self.images}:{PLACE}/images"
+        toolkit = sorted(self.toolkit.iterdir()) if self.toolkit else []
+        return (
+            f"{self.programs}:{PLACE}/bin",
+            f"{self.images}:{PLACE}/images",
+            # The lab's package of the toolkit is empty (nvidia.py).
+            *(f"{path}:/usr/bin/{path.name}" for path in toolkit),
+        )
 
 
 def wanted_packages() -> list[str]:
@@ -120,7 +127,7 @@ def ready(version: str) -> Prepared:
         raise LabError("the lab of a Kubernetes site needs programs, packages and images: run `make setup-platform`")
     if version != control_plane.version():
         raise LabError(f"versions.kubernetes is {version}, the lab has {control_plane.version()}: pin that version")
-    return Prepared(programs, images, debs)
+    return Prepared(programs, images, debs, controllers.container_toolkit())
 
 
 def ensure(say: Callable[[str], None]) -> None:

@@ -2,8 +2,9 @@
 
 In: the packages of a LabSpec (from inventory/gpu_stack.yaml) and the C sources in nvml/. Out: a flat apt repository that
 the lab's package mirror serves. Its libnvidia-ml.so.1 is compiled against NVIDIA's nvml.h and reads the node's simulated
-GPUs; nvidia-smi and nvidia-persistenced use that library. All else is a version and a description that says SIMULATED:
-no kernel module, no CUDA, no NCCL is in it. Every driver package is there in a second version, for the fault wrong-driver.
+GPUs; nvidia-smi and nvidia-persistenced use that library. Its libcuda.so finds no GPU. All else is a version and a
+description that says SIMULATED: no kernel module, no CUDA, no NCCL is in it. Every driver package is there in a second
+version, for the fault wrong-driver.
 """
 
 import fcntl
@@ -43,6 +44,10 @@ Restart=on-failure
 [Install]
 WantedBy=multi-user.target
 """
+NO_CUDA = """/* libcuda.so, SIMULATED by bringup lab: NVIDIA's container toolkit looks for the driver where this file is.
+   Without a SONAME, so that no program finds it as libcuda.so.1. 100: CUDA_ERROR_NO_DEVICE (CUDA Driver API, CUresult). */
+int cuInit(unsigned int flags) { (void)flags; return 100; }
+"""
 FABRICMANAGER = """#!/bin/sh
 # Fabric Manager, SIMULATED by bringup lab: it has a version, and no NVSwitch to manage.
 if [ "$1" = --version ]; then echo "Fabric Manager version is : {version}"; exit 0; fi
@@ -53,9 +58,10 @@ exit 1
 
 @dataclass(frozen=True)
 class Binaries:
-    """What was compiled for one driver version."""
+    """What was compiled for one driver version. `library`: NVML. `cuda`: a libcuda.so that finds no GPU."""
 
     library: Path
+    cuda: Path
     smi: Path
     persistenced: Path
 
@@ -128,7 +134,10 @@ def compile_all(folder: Path, driver: str) -> Binaries:
     for source in ("nvidia_smi", "nvidia_persistenced"):
         programs[source] = folder / source.replace("_", "-")
         _run("gcc", *CFLAGS, include, "-o", str(programs[source]), str(SOURCES / f"{source}.c"), str(library))
-    return Binaries(library, programs["nvidia_smi"], programs["nvidia_persistenced"])
+    cuda = folder / "libcuda.so"
+    (folder / "cuda.c").write_text(NO_CUDA)
+    _run("gcc", *CFLAGS, "-shared", "-fPIC", "-o", str(cuda), str(folder / "cuda.c"))
+    return Binaries(library, cuda, programs["nvidia_smi"], programs["nvidia_persistenced"])
 
 
 def _run(*argv: str, cwd: Path | None = None) -> str:
@@ -196,7 +205,10 @@ def _fill_library(spec: LabSpec, root: Path, pin: str, binaries: Binaries | None
     if binaries:
         place = root / "usr/lib" / _run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
         place.mkdir(parents=True)
-        shutil.copy(binaries.library, place)
+        library = place / binaries.library.name.replace(".so.1", f".so.{pin}")
+        shutil.copy(binaries.library, library)
+        (place / binaries.library.name).symlink_to(library.name)
+        shutil.copy(binaries.cuda, place / f"libcuda.so.{pin}")
 
 
 def _fill_smi(spec: LabSpec, root: Path, pin: str, binaries: Binaries | None) -> None:

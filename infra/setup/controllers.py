@@ -1,9 +1,10 @@
-"""`make setup-controllers`: Kueue, JobSet, kwok and NVIDIA's device plugin, and the images of the lab's nodes that run them.
+"""`make setup-controllers`: Kueue, JobSet, kwok, NVIDIA's device plugin and container toolkit, and images for the lab's nodes.
 
     python -m infra.setup.controllers
 
-The programs first (infra/toolchain/controllers.py), then an image of each for a cluster without a registry, under the name that
-`scheduler.registry: docker.io/lab` gives it. Nodes import new images when the role kubelet runs the next time.
+The programs first (infra/toolchain/controllers.py), then images of Kueue, JobSet and the device plugin for a cluster without a
+registry, under the names that `scheduler.registry: docker.io/lab` gives them. Nodes import new images when the role kubelet runs
+the next time.
 """
 
 import re

@@ -1,11 +1,11 @@
-"""Controllers beside Kubernetes' own: Kueue, JobSet, kwok's simulated nodes, NVIDIA's device plugin, built from Go modules.
+"""What runs beside Kubernetes, from Go modules: Kueue, JobSet, kwok's simulated nodes, NVIDIA's device plugin and toolkit.
 
     python -m infra.toolchain.controllers            build what is missing, after saying how long it takes
     python -m infra.toolchain.controllers --check    change nothing; exit status 0 when all are there, 1 when one is not
 
-In: $GOPROXY; kubectl of infra.toolchain.control_plane, which renders the manifests; a C compiler for the device plugin, which
-loads NVIDIA's library. Out: two folders in the cache, with `bin/NAME` and `manifests/NAME.yaml`: the controllers, and the device
-plugin, which the lab's nodes alone need. A module is pinned here by version and hash, and all that it requires by its own go.sum.
+In: $GOPROXY; kubectl of infra.toolchain.control_plane, which renders the manifests; a C compiler for NVIDIA's programs, which load
+NVIDIA's library. Out: three folders in the cache, with `bin/NAME` and `manifests/NAME.yaml`: the controllers, and device plugin and
+toolkit, which the lab's nodes alone need. A module is pinned here by version and hash, and all that it requires by its own go.sum.
 So its manifests are pinned as well: they are files of the module, and kubectl is of one version.
 """
 
@@ -95,6 +95,22 @@ DEVICE_PLUGIN = Program(
 """Its manifest is a file of the module that needs no rendering (third_party/k8s-device-plugin)."""
 
 
+TOOLKIT = tuple(
+    Program(
+        name,
+        "github.com/NVIDIA/nvidia-container-toolkit",
+        "v1.18.0",
+        "h1:bXoKq9C1WHU5fF6VqXvX3RkMzpp4ihTUgBPrh66vTf0=",
+        f"./cmd/{name}",
+        (),
+    )
+    for name in ("nvidia-container-runtime", "nvidia-ctk")
+)
+"""The two programs of NVIDIA's container toolkit that start a container with GPUs."""
+CONTAINER_TOOLKIT = ("nvidia-container-toolkit", TOOLKIT)
+"""Its folder's name, and what is in it."""
+
+
 def folder(name: str = "controllers", programs: Sequence[Program] = PROGRAMS) -> Path:
     """Where the build of today's pins is, or will be."""
     digest = hashlib.sha256(repr(tuple(programs)).encode()).hexdigest()
@@ -112,9 +128,15 @@ def device_plugin() -> Path | None:
     return found / "bin" / DEVICE_PLUGIN.name if found.is_dir() else None
 
 
+def container_toolkit() -> Path | None:
+    """The folder of the toolkit's programs, which the lab's nodes run; None before `make setup-controllers`."""
+    found = folder(*CONTAINER_TOOLKIT)
+    return found / "bin" if found.is_dir() else None
+
+
 def announcement() -> str:
     """What a build costs, for the person who starts it."""
-    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in (*PROGRAMS, DEVICE_PLUGIN))
+    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in (*PROGRAMS, DEVICE_PLUGIN, *TOOLKIT))
     return (
         f"{names} will be built from Go modules into {folder()}: about {CPU_MINUTES} minutes of processor time and the download of "
         f"0.4 GB, {DISK_GB} GB of disk while they build and 0.2 GB afterwards, {MEMORY_GB} GB of memory. A run that was stopped "
@@ -130,7 +152,14 @@ def ensure(progress: Progress) -> Path:
         made = controllers() or build(folder(), PROGRAMS, progress)
         if device_plugin() is None:
             build(folder(DEVICE_PLUGIN.name, [DEVICE_PLUGIN]), [DEVICE_PLUGIN], progress, cgo=True)
+        if container_toolkit() is None:
+            build(folder(*CONTAINER_TOOLKIT), TOOLKIT, progress, cgo=True)
         return made
+
+
+def all_there() -> bool:
+    """Whether nothing is left to build."""
+    return None not in (controllers(), device_plugin(), container_toolkit())
 
 
 def build(target: Path, programs: Sequence[Program], progress: Progress, cgo: bool = False) -> Path:
@@ -184,9 +213,9 @@ def render(one: Program, source: Path, kubernetes: Path) -> str:
 
 
 def main(argv: list[str]) -> int:
-    if controllers() is not None and device_plugin() is not None:
+    if all_there():
         if "--check" not in argv:
-            print(f"Kueue, JobSet, kwok and NVIDIA's device plugin are in {cache_dir()}.")
+            print(f"Kueue, JobSet, kwok, NVIDIA's device plugin and container toolkit are in {cache_dir()}.")
         return 0
     if "--check" in argv:
         return 1

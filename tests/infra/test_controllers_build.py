@@ -1,6 +1,7 @@
-"""The build of Kueue, JobSet, kwok and the device plugin from their modules, with a Go compiler and a kubectl of the test's own."""
+"""The build of what runs beside Kubernetes from its modules, with a Go compiler and a kubectl of the test's own."""
 
 import re
+import shutil
 from collections import namedtuple
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from infra.toolchain import control_plane, controllers
 from infra.toolchain.paths import ToolchainError
 
-ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN)
+ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN, *controllers.TOOLKIT)
 GO = """#!/bin/sh
 case "$1" in
 mod)
@@ -59,12 +60,16 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
 ) -> None:
     assert controllers.controllers() is None
     assert controllers.device_plugin() is None
+    assert controllers.container_toolkit() is None
     made = controllers.ensure(quiet)
     assert controllers.controllers() == made
     assert (made / "bin" / "kueue").read_text() == "built with cgo 0\n"
     plugin = controllers.device_plugin()
     assert plugin is not None
     assert plugin.read_text() == "built with cgo 1\n", "it loads NVIDIA's library, which is C"
+    toolkit = controllers.container_toolkit()
+    assert toolkit is not None
+    assert {path.name for path in toolkit.iterdir()} == {"nvidia-container-runtime", "nvidia-ctk"}
     names = {one.name for one in controllers.PROGRAMS}
     assert {one.name for one in (made / "bin").iterdir()} == names
     assert {one.stem for one in (made / "manifests").iterdir()} == names
@@ -73,6 +78,16 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
     assert not (cache / "build-controllers").exists()
     use(tmp_path, monkeypatch, fails="exit 9")
     assert controllers.ensure(quiet) == made, "a second run builds nothing"
+
+
+def test_the_toolkit_is_built_where_the_others_are_there(cache: Path) -> None:
+    controllers.ensure(quiet)
+    toolkit = controllers.container_toolkit()
+    assert toolkit is not None
+    shutil.rmtree(toolkit.parent)
+    assert not controllers.all_there()
+    controllers.ensure(quiet)
+    assert controllers.all_there()
 
 
 def test_a_module_with_another_hash_is_refused_before_anything_is_built(

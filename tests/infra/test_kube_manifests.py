@@ -152,6 +152,9 @@ def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     assert mounts["driver-root"] == {"name": "driver-root", "mountPath": "/driver-root", "readOnly": True}
     assert {one["name"] for one in pod["volumes"]} == mounts.keys()
     assert {"name": "DEVICE_DISCOVERY_STRATEGY", "value": "nvml"} in container["env"]
+    assert {"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"} in container["env"], (
+        "an image could name all GPUs"
+    )
 
 
 def test_a_device_plugin_starts_anew_on_a_node_out_of_service() -> None:

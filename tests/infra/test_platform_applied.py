@@ -138,6 +138,7 @@ DRIFT: dict[str, dict[str, Any]] = {
     "RoleBinding": {"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}]},
     "NetworkPolicy": {"spec": {"policyTypes": ["Ingress"], "ingress": [{}], "egress": None}},
     "PriorityClass": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
+    "RuntimeClass": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "MutatingAdmissionPolicy": {"spec": {"failurePolicy": "Ignore"}},
     "MutatingAdmissionPolicyBinding": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "kim"}}},
     "Node": {"metadata": {"labels": {"bringup.local/rack": "elsewhere"}}},

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +21,14 @@ import yaml
 
 from capacity.outputs import ansible_hosts
 from capacity.services.cluster import Cluster, Member, cluster
+from capacity.services.platform.runtime import NAME
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue
 from inventory.catalog import load_catalog
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
+CONTAINERD = "/etc/containerd/config.toml"
 ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet", "kubernetes_metrics")
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
@@ -137,11 +140,12 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
                         name: {"ansible_host": hosts.hosts[name]["ansible_host"]} for name in ("gpu001", "gpu002")
                     }
                 },
+                "nvidia": {"hosts": {"gpu001": {}}},
             },
         }
     }
-    for group in inventory["all"]["children"].values():
-        for name, own in group["hosts"].items():
+    for group in ("controller", "compute"):
+        for name, own in inventory["all"]["children"][group]["hosts"].items():
             own |= {"bringup_probe": probes[name], "kept_in": str(folder / f"{name}.jsonl")}
     (folder / "hosts.yaml").write_text(yaml.safe_dump(inventory))
     book = [
@@ -251,8 +255,21 @@ def test_a_machine_pins_cpus_and_a_light_node_does_not(written: Any) -> None:
     light = yaml.safe_load(written["gpu001"]["/etc/kubernetes/kubelet.yaml"]["content"])
     assert (light["cpuManagerPolicy"], light["cgroupDriver"], light["failCgroupV1"]) == ("none", "cgroupfs", False)
     for host, wanted in (("gpu001", "SystemdCgroup = false"), ("gpu002", "SystemdCgroup = true")):
-        assert wanted in written[host]["/etc/containerd/config.toml"]["content"]
-    assert "restrict_oom_score_adj" not in written["gpu002"]["/etc/containerd/config.toml"]["content"]
+        assert wanted in written[host][CONTAINERD]["content"]
+    assert "restrict_oom_score_adj" not in written["gpu002"][CONTAINERD]["content"]
+
+
+def test_nodes_with_nvidias_stack_have_its_runtime_which_gives_granted_gpus_alone(written: Written) -> None:
+    with_it, without = (tomllib.loads(written[host][CONTAINERD]["content"]) for host in ("gpu001", "gpu002"))
+    runtimes = with_it["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    assert runtimes.keys() == {"runc", NAME}
+    assert runtimes[NAME]["options"] == {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": False}
+    assert runtimes[NAME]["runtime_type"] == runtimes["runc"]["runtime_type"]
+    assert without["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"].keys() == {"runc"}
+    said = tomllib.loads(written["gpu001"]["/etc/nvidia-container-runtime/config.toml"]["content"])
+    assert said["accept-nvidia-visible-devices-envvar-when-unprivileged"] is False
+    assert said["accept-nvidia-visible-devices-as-volume-mounts"] is True
+    assert "/etc/nvidia-container-runtime/config.toml" not in written["gpu002"]
 
 
 def test_a_machine_of_more_numa_nodes_than_the_kubelet_supports_has_no_topology_manager(

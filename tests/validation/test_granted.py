@@ -31,7 +31,9 @@ def grant(asked: int, first: int = 0, **changed: Any) -> dict[str, Any]:
     minors = list(range(first, first + asked))
     uuids = [f"GPU-{minor}" for minor in minors]
     times = {"began": "2026-11-29T07:00:10Z", "ended": "2026-11-29T07:00:31Z"}
-    return {"asked": asked, "uuids": uuids, "seen": minors, "opened": minors, **times, "why": "", **changed}
+    driver = ["libcuda.so", "libnvidia-ml.so"] if asked else []
+    said = {"asked": asked, "uuids": uuids, "seen": minors, "opened": minors, "driver": driver}
+    return {**said, **times, "why": "", **changed}
 
 
 GOOD = {"rest": grant(7), "one": grant(1, 7), "none": grant(0)}
@@ -51,6 +53,10 @@ def test_pods_that_share_all_gpus_of_a_node_pass(plan: Plan) -> None:
         ({"one": grant(1, 7, seen=[])}, "one: it sees no GPU and may open /dev/nvidia7"),
         ({"rest": grant(7, uuids=[])}, "rest: asked for 7 GPUs and has 0 UUIDs"),
         (
+            {"one": grant(1, 7, driver=["libnvidia-ml.so"])},
+            "one: the runtime nvidia did not put libcuda.so of the driver",
+        ),
+        (
             {"rest": grant(7, why="0/4 nodes are available: 4 Insufficient nvidia.com/gpu")},
             "rest: 0/4 nodes are available",
         ),
@@ -63,9 +69,9 @@ def test_what_is_wrong_with_grants_is_said(changed: dict[str, Any], why: str, pl
     assert any(why in one for one in kube.granted(GOOD | changed, plan, NODE)[1])
 
 
-@pytest.mark.parametrize("part", ["uuids", "seen", "opened"])
+@pytest.mark.parametrize("part", ["uuids", "seen", "opened", "driver"])
 def test_a_pod_without_a_grant_may_have_nothing(part: str) -> None:
-    has: dict[str, Any] = {part: ["GPU-1"] if part == "uuids" else [1]}
+    has: dict[str, Any] = {part: [1] if part in ("seen", "opened") else ["GPU-1"]}
     value, problems = kube.none_granted({"none": grant(0) | has})
     assert (value, len(problems)) == ({"gpus": 1}, 1)
 
@@ -84,8 +90,10 @@ def test_the_gate_judges_again_from_the_raw_output(item: str, plan: Plan) -> Non
 class Api:
     """Pods that end at once: each says what `said` makes of it."""
 
-    def __init__(self, changed: Mapping[str, Any] | None = None, status: int = 201) -> None:
-        self.changed, self.status = changed or {}, status
+    def __init__(
+        self, changed: Mapping[str, Any] | None = None, status: int = 201, architecture: str = "amd64"
+    ) -> None:
+        self.changed, self.status, self.architecture = changed or {}, status, architecture
         self.pods, self.deleted = list[dict[str, Any]](), list[str]()
 
     def __call__(self, calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -94,7 +102,10 @@ class Api:
     def answer(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         body: Any = None
         if "/nodes/" in call["path"]:
-            body = {"status.images": [{"names": ["registry.k8s.io/pause:3.10.1"]}]}
+            body = {
+                "status.images": [{"names": ["registry.k8s.io/pause:3.10.1"]}],
+                "status.nodeInfo": {"architecture": self.architecture},
+            }
         elif call["verb"] == "POST":
             self.pods.append(call["body"])
             body = {"metadata.name": "x"} if self.status == 201 else {"message": "exceeded quota"}
@@ -142,6 +153,8 @@ def test_three_pods_of_each_node_ask_for_all_its_gpus_and_are_deleted(plan: Plan
         (container,) = one["spec"]["containers"]
         assert container["securityContext"]["privileged"] is False
         assert container["image"] == "registry.k8s.io/pause:3.10.1"
+        assert one["spec"]["runtimeClassName"] == "nvidia"
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in container["env"]
     labels = {one["metadata"]["labels"][granted.TRIED] for one in api.pods}
     assert [path.rpartition("%3D")[2] for path in api.deleted] == list(labels)
 
@@ -170,6 +183,39 @@ def test_a_pod_that_does_not_say_it_gives_the_reason(changed: dict[str, Any], wh
     said = tried(Api(changed), plan)
     assert why in said[NODE]["rest"]["why"]
     assert why in kube.granted(said[NODE], plan, NODE)[1][0]
+
+
+def test_a_pod_has_its_nodes_programs_at_another_place_alone(plan: Plan) -> None:
+    api = Api(architecture="arm64")
+    tried(api, plan)
+    (container,) = api.pods[0]["spec"]["containers"]
+    assert container["volumeMounts"] == [{"name": "usr", "mountPath": "/host/usr", "readOnly": True}]
+    libraries = "/host/usr/lib/aarch64-linux-gnu"
+    assert container["command"][:4] == [
+        f"{libraries}/ld-linux-aarch64.so.1",
+        "--library-path",
+        libraries,
+        "/host/usr/bin/python3",
+    ]
+
+
+def test_a_node_of_another_architecture_is_named(plan: Plan) -> None:
+    api = Api(architecture="riscv64")
+    with pytest.raises(BadAnswer, match="a node of amd64 or arm64.*riscv64"):
+        tried(api, plan)
+    assert api.pods == []
+
+
+def test_uuids_are_the_names_of_mounts_and_libraries_those_of_the_pods_own_folders(tmp_path: Path) -> None:
+    assert in_pod.given(tmp_path / "nothing") == []
+    (tmp_path / "given").mkdir()
+    for name in ("GPU-1", "MIG-2", "imex"):
+        (tmp_path / "given" / name).touch()
+    assert in_pod.given(tmp_path / "given") == ["GPU-1", "MIG-2"]
+    (tmp_path / "lib" / "x86_64-linux-gnu").mkdir(parents=True)
+    assert in_pod.libraries(tmp_path / "lib") == []
+    (tmp_path / "lib" / "x86_64-linux-gnu" / "libcuda.so.580.95.05").touch()
+    assert in_pod.libraries(tmp_path / "lib") == ["libcuda.so"]
 
 
 def test_pods_that_are_refused_are_an_error_and_none_is_left(plan: Plan) -> None:

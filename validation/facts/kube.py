@@ -346,6 +346,13 @@ class ApiServer:
             raise self.source(f"read images of {first}").unreadable(wanted, seen)
         return answers.line(found)
 
+    def architecture(self, nodes: Iterable[str]) -> str:
+        """Of the first of these nodes, as Go calls it: amd64, arm64."""
+        first = next(iter(nodes))
+        (body,) = self.ask({"verb": "GET", "path": f"{NODES}/{quote(first, safe='')}", "only": ("status.nodeInfo",)})
+        with self.reading(f"read the architecture of {first}"):
+            return answers.line(str(body["status.nodeInfo"]["architecture"]))
+
 
 def controller_of(plan: Plan) -> str:
     """The name of the first controller."""

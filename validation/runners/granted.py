@@ -1,8 +1,11 @@
 """Pods that ask for all GPUs of a node but one, for one, and for none, at the same time on every GPU node.
 
-Where GPUs are shared, two pods ask for one part each, and a third for none.
+Where GPUs are shared, two pods ask for one part each, and a third for none. Each names all GPUs in its environment, as images of
+CUDA do.
 
     said = try_grants(plan, connect(plan))      # {node: {trial: what the pod said of its GPUs}}
+
+They run as pods of members with GPUs do, in NVIDIA's runtime: of their node they have its /usr at another place alone.
 
 The pods are made in the namespace of acceptance's loads and deleted at the end. They hold their GPUs for a while, so that those of
 a node are there together. Raises DeviceError where the API server does not answer or refuses them.
@@ -13,11 +16,12 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import TypedDict
 
 from capacity.model import Plan
+from capacity.services.platform.runtime import runtime_of
 from capacity.services.platform.sharing import offers
 from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import design
@@ -26,7 +30,7 @@ from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
 from validation.progress import note
 from validation.runners.kubernetes import PODS, Kubernetes
-from validation.runners.pods import node_pod
+from validation.runners.pods import LOADERS, apart, node_pod
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "granted.py"
 TRIED = f"{PREFIX}/tried"
@@ -46,17 +50,19 @@ FIELDS = (
     "status.containerStatuses",
 )
 ENDED = ("Succeeded", "Failed")
+ALL_NAMED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 
 class Grant(TypedDict):
     """What became of a pod: how many GPUs it asked for, UUIDs given, minor numbers of device files seen and of GPUs that it might
-    open; when its container ran, as the kubelet says it, and why it said nothing.
+    open, libraries of the driver in it; when its container ran, as the kubelet says it, and why it said nothing.
     """
 
     asked: Whole
     uuids: list[Line]
     seen: list[Whole]
     opened: list[Whole]
+    driver: list[Line]
     began: Line
     ended: Line
     why: Line
@@ -74,15 +80,20 @@ def try_grants(plan: Plan, engine: Kubernetes) -> dict[str, dict[str, Grant]]:
     gpus = {one.name: one.gpus for one in design(plan, plan.catalog).nodes if one.gpus}
     of = offers(plan)
     trials = {node: trials_of(count, shared=bool(of[node].profile)) for node, count in gpus.items()}
-    run, image = uuid.uuid4().hex[:8], engine.image(gpus)
-    program = PROGRAM.read_text()
+    run, image, architecture = uuid.uuid4().hex[:8], engine.image(gpus), engine.architecture(gpus)
+    if architecture not in LOADERS:
+        raise engine.source("start programs in pods").unreadable(f"a node of {' or '.join(LOADERS)}", architecture)
+    program, runtime = PROGRAM.read_text(), runtime_of(plan.site)
 
     def pod(node: str, trial: str, asked: int) -> dict[str, Any]:
         command = ["/usr/bin/python3", "-c", program, str(gpus[node]), str(HOLD_S)]
         name, resource = _name(run, node, trial), of[node].resource
-        return node_pod(
+        made = node_pod(
             node, name, command, image, limit_s=BUDGET_S, gpus=asked, resource=resource, labels={TRIED: run}
         )
+        (container,) = made["spec"]["containers"]
+        container["env"].append(ALL_NAMED)
+        return apart(made, architecture, runtime)
 
     pods = [pod(node, trial, asked) for node, wanted in trials.items() for trial, asked in wanted.items()]
     chosen = f"{PODS}?labelSelector={TRIED}%3D{run}"
@@ -117,7 +128,8 @@ def _ended(engine: Kubernetes, path: str, wanted: int) -> dict[str, Mapping[str,
 
 def _grant(asked: int, found: Mapping[str, Any] | None) -> Grant:
     """What the API server says of a pod, and in it what the pod said. Both are bounded, and neither is believed to have a shape."""
-    empty: Grant = {"asked": asked, "uuids": [], "seen": [], "opened": [], "began": "", "ended": "", "why": ""}
+    nothing: dict[str, Any] = {part: [] for part in ("uuids", "seen", "opened", "driver")}
+    empty = cast(Grant, {"asked": asked, **nothing, "began": "", "ended": "", "why": ""})
     if found is None:
         return {**empty, "why": "the API server has no such pod any more"}
     try:

@@ -1,4 +1,4 @@
-"""A pod that runs its node's own programs, unprivileged. Pure."""
+"""Pods that run programs of their node, unprivileged: with the node's folders in their places, or apart from them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,3 +48,32 @@ def node_pod(
         "volumes": [{"name": f"v{at}", "hostPath": {"path": path}} for at, path in enumerate(given.values())],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
+
+
+APART = "/host"
+"""Where a pod that stands apart has its node's /usr."""
+LOADERS = {
+    "amd64": ("x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
+    "arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1"),
+}
+"""By architecture: Debian's and Ubuntu's folder of libraries below /usr/lib, and the loader of programs in it
+(https://wiki.debian.org/Multiarch/Tuples)."""
+
+
+def apart(pod: Mapping[str, Any], architecture: str, runtime: str = "") -> dict[str, Any]:
+    """The same pod with a /usr of its own, in which is what its runtime puts there; its node's programs run from APART.
+
+    runtime: name of a RuntimeClass, '' for the node's own. KeyError for an architecture that LOADERS lacks.
+    """
+    folder, loader = LOADERS[architecture]
+    libraries, (given,) = f"{APART}/usr/lib/{folder}", pod["spec"]["containers"]
+    program, *words = given["command"]
+    container = {
+        **given,
+        "command": [f"{libraries}/{loader}", "--library-path", libraries, f"{APART}{program}", *words],
+        "env": [*given["env"], {"name": "PYTHONHOME", "value": f"{APART}/usr"}],
+        "volumeMounts": [{"name": "usr", "mountPath": f"{APART}/usr", "readOnly": True}],
+    }
+    volumes = [{"name": "usr", "hostPath": {"path": "/usr", "type": "Directory"}}]
+    spec = {**pod["spec"], "containers": [container], "volumes": volumes}
+    return {**pod, "spec": spec | ({"runtimeClassName": runtime} if runtime else {})}

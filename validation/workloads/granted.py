@@ -2,9 +2,10 @@
 
     python3 granted.py GPUS HOLD_S
 
-Writes JSON to the pod's termination message: the UUIDs that it was given (NVIDIA_VISIBLE_DEVICES), the minor numbers of the device
-files in its /dev, and those among 0 to GPUS - 1 that it may open: a device file is made for each, which a container may do, so that
-what stands between the pod and a GPU is the kernel's device control and no missing file. Holds its GPUs for HOLD_S seconds.
+Writes JSON to the pod's termination message: the UUIDs that it was given (each is the name of a mount), the minor numbers of the
+device files in its /dev, and those among 0 to GPUS - 1 that it may open: a device file is made for each, which a container may do,
+so that what stands between the pod and a GPU is the kernel's device control and no missing file; and which libraries of the driver
+are in its /usr. Holds its GPUs for HOLD_S seconds.
 """
 
 import contextlib
@@ -22,7 +23,10 @@ MAJOR = 195
 CONTROL = 255
 """/dev/nvidiactl, which is of no GPU."""
 REFUSED = (errno.EPERM, errno.EACCES)
+DRIVER = ("libcuda.so", "libnvidia-ml.so")
 MESSAGE = Path("/dev/termination-log")
+GIVEN = Path("/var/run/nvidia-container-devices")
+"""Where the device plugin has a mount for each GPU or part of one (k8s-device-plugin v0.18.0, internal/plugin/server.go)."""
 
 
 def seen(folder: Path) -> list[int]:
@@ -33,6 +37,17 @@ def seen(folder: Path) -> list[int]:
         if stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == MAJOR and os.minor(status.st_rdev) < CONTROL:
             found.add(os.minor(status.st_rdev))
     return sorted(found)
+
+
+def given(folder: Path) -> list[str]:
+    """UUIDs that the device plugin gave; [] for a pod without a grant."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted(name for name in names if name.startswith(("GPU-", "MIG-")))
+
+
+def libraries(folder: Path) -> list[str]:
+    """Which of DRIVER the pod has: a program with CUDA finds them by these names."""
+    return [name for name in DRIVER if any(folder.glob(f"*/{name}*"))]
 
 
 def may_open(minor: int, folder: str) -> bool:
@@ -52,9 +67,8 @@ def may_open(minor: int, folder: str) -> bool:
 def main(gpus: int, hold_s: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         opened = [minor for minor in range(gpus) if may_open(minor, folder)]
-    given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
-    uuids = sorted(one for one in given.split(",") if one.startswith(("GPU-", "MIG-")))
-    MESSAGE.write_text(json.dumps({"uuids": uuids, "seen": seen(Path("/dev")), "opened": opened}))
+    said = {"uuids": given(GIVEN), "seen": seen(Path("/dev")), "opened": opened, "driver": libraries(Path("/usr/lib"))}
+    MESSAGE.write_text(json.dumps(said))
     time.sleep(hold_s)
 
 

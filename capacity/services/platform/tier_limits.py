@@ -4,7 +4,8 @@ A pod that asks for less time keeps it. Objects: https://kubernetes.io/docs/refe
 version v1, which API servers serve from 1.36 on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.topology import ACCOUNT
@@ -31,26 +32,29 @@ def policies(tiers: Mapping[Tier, TierLimits]) -> Iterator[PlatformObject]:
     for tier, limits in tiers.items():
         if not (fields := written(limits)):
             continue
-        name = f"tier-{tier}"
-        constraints = {
-            "namespaceSelector": {"matchExpressions": [{"key": ACCOUNT, "operator": "Exists"}]},
-            "resourceRules": [
-                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-            ],
-        }
-        spec = {
-            "matchConstraints": constraints,
-            "matchConditions": [
-                {"name": "tier", "expression": f"object.spec.?priorityClassName.orValue('') == '{tier}'"}
-            ],
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "mutations": [
-                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _expression(fields)}}
-            ],
-        }
-        yield PlatformObject(API, "MutatingAdmissionPolicy", name, {"spec": spec})
-        yield PlatformObject(API, "MutatingAdmissionPolicyBinding", name, {"spec": {"policyName": name}})
+        conditions = [{"name": "tier", "expression": f"object.spec.?priorityClassName.orValue('') == '{tier}'"}]
+        yield from mutating(f"tier-{tier}", in_accounts(conditions, _expression(fields)))
+
+
+def in_accounts(conditions: Sequence[Mapping[str, str]], written_as: str) -> dict[str, Any]:
+    """What a policy says that writes into pods in namespaces of accounts as they are made. Both arguments are CEL."""
+    constraints = {
+        "namespaceSelector": {"matchExpressions": [{"key": ACCOUNT, "operator": "Exists"}]},
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
+    return {
+        "matchConstraints": constraints,
+        "matchConditions": list(conditions),
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": written_as}}],
+    }
+
+
+def mutating(name: str, spec: Mapping[str, Any]) -> Iterator[PlatformObject]:
+    """A policy and its binding."""
+    yield PlatformObject(API, "MutatingAdmissionPolicy", name, {"spec": spec})
+    yield PlatformObject(API, "MutatingAdmissionPolicyBinding", name, {"spec": {"policyName": name}})
 
 
 def _expression(fields: Mapping[str, int]) -> str:

@@ -342,6 +342,10 @@ R nvmlDeviceSetPersistenceMode(nvmlDevice_t d, nvmlEnableState_t mode)
 }
 NUMBER(nvmlDeviceGetComputeMode, nvmlComputeMode_t, "compute_mode")
 PAIR(nvmlDeviceGetMigMode, u32, "mig.current", "mig.pending")
+/* No GPU can be divided, and no handle is of a part of one. NVIDIA's container toolkit asks both. */
+static R none(nvmlDevice_t d, u32 *out) { NEED(out); ENTER(d); *out = 0; return NVML_SUCCESS; }
+R nvmlDeviceIsMigDeviceHandle(nvmlDevice_t d, u32 *out) { return none(d, out); }
+R nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, u32 *out) { return none(d, out); }
 
 /* ---- memory errors and row remapping ------------------------------------------------------------------------- */
 

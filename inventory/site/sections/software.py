@@ -185,13 +185,18 @@ def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> 
                 yield Problem(path, not_built, str(value), "grace_s and max_hours", f"delete {key}; limit accounts")
 
 
+def has_mutating_policies(kubernetes: str) -> bool:
+    """Whether API servers of a version serve MutatingAdmissionPolicy v1. What is no version of Kubernetes 1 is another rule's."""
+    found = re.match(r"1\.([0-9]{1,3})(?:\.|$)", kubernetes)
+    return not found or int(found[1]) >= LIMITS_TIERS_FROM
+
+
 @rule("scheduler", "versions")
 def kubernetes_serves_what_limits_tiers(
     catalog: Catalog, scheduler: Scheduler, versions: dict[str, str]
 ) -> Iterator[Problem]:
     pin = versions.get("kubernetes", "")
-    found = re.match(r"1\.([0-9]{1,3})(?:\.|$)", pin)
-    if scheduler.kind != "kubernetes" or not found or int(found[1]) >= LIMITS_TIERS_FROM:
+    if scheduler.kind != "kubernetes" or has_mutating_policies(pin):
         return
     for tier, limits in scheduler.tier_limits.items():
         for key in ("grace_s", "max_hours"):
