@@ -17,6 +17,7 @@ from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.runtime import runtime_of
 from capacity.services.platform.sharing import GPU_RESOURCE, SHARING, Offer, offers
 from capacity.services.platform.topology import HOSTNAME, OUT_OF_SERVICE, node_labels
+from inventory.site import Site
 from validation.facts.gangs import BLOCK, HALVES, START_S, sizes
 from validation.facts.kube import Trial, rights, trials
 from validation.facts.kueue import COUNT, count
@@ -51,6 +52,8 @@ BEYOND_LIMIT = re.compile(rf"insufficient quota {_OF_GPUS}.{{1,200}}> maximum ca
 NO_MORE_NOW = re.compile(rf"insufficient unused quota {_OF_GPUS}({COUNT.pattern}) more needed")
 """What Kueue 0.15.0 says of a workload that asks for more than its queue may ever hold, and of one for which too much is in use
 (pkg/scheduler/flavorassigner/flavorassigner.go, fitsResourceQuota)."""
+UNLIMITED = "unlimited"
+"""Memory that a process may pin, as workloads/granted.py says it."""
 NO_PODS = ("node.kubernetes.io/", OUT_OF_SERVICE)
 """Taints that the node controller sets on a node that it cannot use, and the one of acceptance and of a node's health check."""
 
@@ -263,9 +266,8 @@ def _way(profile: str) -> str:
 
 def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     """Pods of one GPU node that asked for GPUs at the same time: each has as many as it asked for, and no GPU is with two."""
-    runtime = runtime_of(plan.site)
     if (offer := planned_offers(plan)[name]).profile:
-        return _shared(said, offer, runtime)
+        return _shared(said, offer, plan)
     gpus, pods = offer.count, {trial: one for trial, one in said.items() if one["asked"]}
     problems = [f"{trial}: {one['why']}" for trial, one in pods.items() if one["why"]]
     asked = sum(one["asked"] for one in pods.values())
@@ -275,7 +277,7 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         problems.append("one pod asked for all GPUs: only two can show that none has those of the other")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
-    problems += [*_not_as_asked(pods), *_without_driver(pods, runtime)]
+    problems += [*_not_as_asked(pods), *_not_served(pods, plan.site)]
     uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
     minors = [minor for one in pods.values() for minor in one["opened"]]
     if len(set(uuids)) != len(uuids) or len(set(minors)) != len(minors):
@@ -284,7 +286,7 @@ def granted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
     return {"gpus": len(set(uuids)), "pods": len(pods)}, problems
 
 
-def _shared(said: Mapping[str, Any], offer: Offer, runtime: str) -> Judged:
+def _shared(said: Mapping[str, Any], offer: Offer, plan: Plan) -> Judged:
     """Pods of a node that shares its GPUs, each of which asked for one part: each reaches the GPU of its part alone.
 
     Time slices may be of one GPU; two instances of MIG are never the same.
@@ -295,7 +297,7 @@ def _shared(said: Mapping[str, Any], offer: Offer, runtime: str) -> Judged:
         problems.append(f"two pods had to ask for one {offer.resource} each")
     if problems:
         return {"gpus": 0, "pods": len(pods)}, problems
-    problems += [*_not_as_asked(pods), *_without_driver(pods, runtime)]
+    problems += [*_not_as_asked(pods), *_not_served(pods, plan.site)]
     uuids = [uuid for one in pods.values() for uuid in one["uuids"]]
     kind = "MIG-" if offer.mig else "GPU-"
     problems += [f"{uuid} is not of {offer.profile}" for uuid in uuids if not uuid.startswith(kind)]
@@ -314,14 +316,20 @@ def _not_as_asked(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{trial}: it sees {_minors(one['seen'])} and may open {_minors(one['opened'])}"
 
 
-def _without_driver(pods: Mapping[str, Mapping[str, Any]], runtime: str) -> Iterator[str]:
-    """Pods with GPUs that lack libraries of the driver; none where no runtime is to give them."""
+def _not_served(pods: Mapping[str, Mapping[str, Any]], site: Site) -> Iterator[str]:
+    """Pods with GPUs that lack what their programs need: the driver's libraries, and on InfiniBand the RDMA devices of the node."""
+    runtime, rdma = runtime_of(site), site.fabric.kind == "ib"
     for trial, one in pods.items():
         if runtime and (lacking := sorted({*DRIVER} - {*one["driver"]})):
             yield (
                 f"{trial}: the runtime {runtime} did not put {' and '.join(lacking)} of the driver into it: "
-                "`nvidia-ctk cdi list` and `ls /usr/lib/*/libcuda.so*` on the node"
+                "`nvidia-ctk cdi generate --output=/dev/null` on the node says what it finds"
             )
+        of_node = {*one["rdma_of_node"]} if rdma else set()
+        if absent := of_node - {*one["rdma"]}:
+            yield f"{trial}: it lacks {len(absent)} of the {len(of_node)} RDMA devices of its node: `ls /dev/infiniband` there"
+        if of_node and one["may_pin"] != UNLIMITED:
+            yield f"{trial}: it may pin {one['may_pin'] or 'no'} bytes, RDMA needs no limit: LimitMEMLOCK of containerd.service"
 
 
 def _not_together(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -334,8 +342,10 @@ def none_granted(said: Mapping[str, Any]) -> Judged:
     one = said["none"]
     if one["why"]:
         return {"gpus": 0}, [one["why"]]
-    has = {"was given": one["uuids"], "sees": one["seen"], "may open": one["opened"], "has libraries:": one["driver"]}
+    has = {"was given": one["uuids"], "sees": one["seen"], "may open": one["opened"]}
     problems = [f"it asked for no GPU and {what} {len(found)}" for what, found in has.items() if found]
+    beside = {"libraries of the driver": one["driver"], "RDMA devices": one["rdma"]}
+    problems += [f"it asked for no GPU and has {len(found)} {what}" for what, found in beside.items() if found]
     return {"gpus": max(len(found) for found in has.values())}, problems
 
 

@@ -95,13 +95,14 @@ def installed(
     folder: Path | None = None,
     shared: Mapping[str, str] | None = None,
     replicas: int = 1,
+    rdma: bool = False,
 ) -> dict[str, list[Object]]:
     """{name: objects} of all three, those first that others need. ManifestError.
 
     shared: the device plugin's configuration by profile, for nodes whose GPUs are shared. Each profile has a DaemonSet of its own.
-    replicas: pods of each Deployment.
+    replicas: pods of each Deployment. rdma: pods with GPUs get the RDMA devices of their node.
     """
-    found = {source.name: adapted(source, pinned(source, folder), registry, replicas) for source in SOURCES}
+    found = {source.name: adapted(source, pinned(source, folder), registry, replicas, rdma) for source in SOURCES}
     (plugin,) = found[DEVICE_PLUGIN.name]
     found[DEVICE_PLUGIN.name] += [_of_profile(plugin, name, text) for name, text in (shared or {}).items()]
     return found
@@ -123,7 +124,11 @@ def pinned(source: Source, folder: Path | None = None) -> list[Object]:
 
 
 def adapted(
-    source: Source, documents: Sequence[Object], registry: str | None = None, replicas: int = 1
+    source: Source,
+    documents: Sequence[Object],
+    registry: str | None = None,
+    replicas: int = 1,
+    rdma: bool = False,
 ) -> list[Object]:
     """The objects of a file as a site has them. Pure.
 
@@ -136,6 +141,7 @@ def adapted(
     webhooks      those of kinds that the controller is to manage: one that is down refuses pods of everybody
     update        of the device plugin on a tenth of its nodes at once
     driver        the host's, in sight of the device plugin, which has no NVIDIA runtime around it here
+    rdma          whether a pod with GPUs has the RDMA devices of its node
     grants        a mount for each GPU, which members cannot make themselves (Pod Security forbids them the host's paths)
     """
     found = []
@@ -155,7 +161,7 @@ def adapted(
                 container |= {"image": image(source, registry), "imagePullPolicy": "IfNotPresent"}
             if one["kind"] == "DaemonSet":
                 one["spec"]["updateStrategy"]["rollingUpdate"] = {"maxUnavailable": AWAY_AT_ONCE}
-                _place_plugin(template["spec"])
+                _place_plugin(template["spec"], rdma)
             else:
                 _place_controller(template["spec"])
                 if replicas > 1:
@@ -211,7 +217,7 @@ def _several(deployment: Object, replicas: int) -> Object:
     }
 
 
-def _place_plugin(pod: Object) -> None:
+def _place_plugin(pod: Object, rdma: bool) -> None:
     _require(pod, {"key": SHARING, "operator": "DoesNotExist"})
     # A node out of service is to show that its GPUs are whole again, with a plugin that was started anew.
     pod["tolerations"].append({"key": OUT_OF_SERVICE, "operator": "Exists"})
@@ -223,6 +229,8 @@ def _place_plugin(pod: Object) -> None:
             "DEVICE_DISCOVERY_STRATEGY": "nvml",
             # An environment variable is anybody's: an image that sets it would have all GPUs of the node.
             "DEVICE_LIST_STRATEGY": "volume-mounts",
+            # It tells the container toolkit so, which looks for /dev/infiniband.
+            "MOFED_ENABLED": str(rdma).lower(),
         }
         container["env"] += [{"name": name, "value": value} for name, value in settings.items()]
 

@@ -38,7 +38,8 @@ class Platform(pulumi.ComponentResource):
             self._needs["DaemonSet"] = [one.key]
         texts = {one.name: one.text for one in shared}
         replicas = REPLICAS if (plan.devices["role"] == "controller").sum() > 1 else 1
-        for manifests in installed(plan.site.scheduler.registry, shared=texts, replicas=replicas).values():
+        rdma = plan.site.fabric.kind == "ib"
+        for manifests in installed(plan.site.scheduler.registry, shared=texts, replicas=replicas, rdma=rdma).values():
             self._declare_release(manifests)
         for one in objects:
             if one.key not in self.declared:

@@ -157,6 +157,13 @@ def test_the_device_plugin_runs_on_gpu_nodes_and_sees_their_driver() -> None:
     )
 
 
+@pytest.mark.parametrize(("rdma", "said"), [(True, "true"), (False, "false")])
+def test_pods_with_gpus_have_the_rdma_devices_of_their_node_where_the_site_says_so(rdma: bool, said: str) -> None:
+    for found in installed(shared={"time-slices-4": "a: 1\n"}, rdma=rdma)["k8s-device-plugin"]:
+        (container,) = containers(found)
+        assert {"name": "MOFED_ENABLED", "value": said} in container["env"]
+
+
 def test_a_device_plugin_starts_anew_on_a_node_out_of_service() -> None:
     taint = {"key": OUT_OF_SERVICE, "value": "S026.measured", "effect": "NoSchedule"}
     for found in installed(shared={"time-slices-4": "a: 1\n"})["k8s-device-plugin"]:

@@ -104,7 +104,7 @@ def test_every_object_of_the_design_is_there(stack: Applied, cluster: Cluster) -
         live = cluster.find(one.manifest)
         assert live is not None, one.key
         assert live["metadata"]["labels"].items() >= one.manifest["metadata"]["labels"].items(), one.key
-    for manifest in (one for objects in installed().values() for one in objects):
+    for manifest in (one for objects in installed(rdma=True).values() for one in objects):
         live = cluster.find(manifest)
         assert live is not None, key_of(manifest)
         assert live["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "bringup", key_of(manifest)

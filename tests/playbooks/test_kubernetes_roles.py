@@ -141,6 +141,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
                     }
                 },
                 "nvidia": {"hosts": {"gpu001": {}}},
+                "infiniband": {"hosts": {"gpu001": {}}},
             },
         }
     }
@@ -270,6 +271,12 @@ def test_nodes_with_nvidias_stack_have_its_runtime_which_gives_granted_gpus_alon
     assert said["accept-nvidia-visible-devices-envvar-when-unprivileged"] is False
     assert said["accept-nvidia-visible-devices-as-volume-mounts"] is True
     assert "/etc/nvidia-container-runtime/config.toml" not in written["gpu002"]
+
+
+def test_containers_pin_memory_where_the_fabric_is_infiniband(written: Written) -> None:
+    place = "/etc/systemd/system/containerd.service.d/bringup.conf"
+    assert "LimitMEMLOCK=infinity" in written["gpu001"][place]["content"]
+    assert place not in written["gpu002"]
 
 
 def test_a_machine_of_more_numa_nodes_than_the_kubelet_supports_has_no_topology_manager(

@@ -4,7 +4,9 @@ import json
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -33,7 +35,8 @@ def grant(asked: int, first: int = 0, **changed: Any) -> dict[str, Any]:
     times = {"began": "2026-11-29T07:00:10Z", "ended": "2026-11-29T07:00:31Z"}
     driver = ["libcuda.so", "libnvidia-ml.so"] if asked else []
     said = {"asked": asked, "uuids": uuids, "seen": minors, "opened": minors, "driver": driver}
-    return {**said, **times, "why": "", **changed}
+    rdma = {"rdma": ["uverbs0", "uverbs1"] if asked else [], "rdma_of_node": ["uverbs0", "uverbs1"]}
+    return {**said, **rdma, "may_pin": "unlimited", **times, "why": "", **changed}
 
 
 GOOD = {"rest": grant(7), "one": grant(1, 7), "none": grant(0)}
@@ -56,6 +59,8 @@ def test_pods_that_share_all_gpus_of_a_node_pass(plan: Plan) -> None:
             {"one": grant(1, 7, driver=["libnvidia-ml.so"])},
             "one: the runtime nvidia did not put libcuda.so of the driver",
         ),
+        ({"one": grant(1, 7, rdma=["uverbs0"])}, "one: it lacks 1 of the 2 RDMA devices of its node"),
+        ({"one": grant(1, 7, may_pin="8388608")}, "one: it may pin 8388608 bytes, RDMA needs no limit"),
         (
             {"rest": grant(7, why="0/4 nodes are available: 4 Insufficient nvidia.com/gpu")},
             "rest: 0/4 nodes are available",
@@ -69,11 +74,20 @@ def test_what_is_wrong_with_grants_is_said(changed: dict[str, Any], why: str, pl
     assert any(why in one for one in kube.granted(GOOD | changed, plan, NODE)[1])
 
 
-@pytest.mark.parametrize("part", ["uuids", "seen", "opened", "driver"])
+@pytest.mark.parametrize("part", ["uuids", "seen", "opened", "driver", "rdma"])
 def test_a_pod_without_a_grant_may_have_nothing(part: str) -> None:
     has: dict[str, Any] = {part: [1] if part in ("seen", "opened") else ["GPU-1"]}
     value, problems = kube.none_granted({"none": grant(0) | has})
-    assert (value, len(problems)) == ({"gpus": 1}, 1)
+    assert (value, len(problems)) == ({"gpus": 0 if part in ("driver", "rdma") else 1}, 1)
+
+
+def test_rdma_is_asked_for_where_the_node_and_its_fabric_have_it(plan: Plan) -> None:
+    without = {"rdma": [], "rdma_of_node": [], "may_pin": "8388608"}
+    assert kube.granted({trial: one | without for trial, one in GOOD.items()}, plan, NODE)[1] == []
+    roce = replace(plan, site=plan.site.model_copy(update={"fabric": SimpleNamespace(kind="roce")}))
+    none = {trial: one | {"rdma": []} for trial, one in GOOD.items()}
+    assert kube.granted(none, roce, NODE)[1] == []
+    assert kube.granted(none, plan, NODE)[1] != []
 
 
 @pytest.mark.parametrize("item", ["P-06.measured", "P-07.measured"])
@@ -216,6 +230,13 @@ def test_uuids_are_the_names_of_mounts_and_libraries_those_of_the_pods_own_folde
     assert in_pod.libraries(tmp_path / "lib") == []
     (tmp_path / "lib" / "x86_64-linux-gnu" / "libcuda.so.580.95.05").touch()
     assert in_pod.libraries(tmp_path / "lib") == ["libcuda.so"]
+
+
+def test_rdma_devices_are_found_by_name_and_the_limit_of_pinned_memory_is_said(tmp_path: Path) -> None:
+    for name in ("uverbs1", "uverbs0", "rdma_cm"):
+        (tmp_path / name).touch()
+    assert in_pod.verbs(tmp_path) == ["uverbs0", "uverbs1"]
+    assert in_pod.may_pin() == "unlimited" or in_pod.may_pin().isdigit()
 
 
 def test_pods_that_are_refused_are_an_error_and_none_is_left(plan: Plan) -> None:

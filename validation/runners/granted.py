@@ -55,7 +55,8 @@ ALL_NAMED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 class Grant(TypedDict):
     """What became of a pod: how many GPUs it asked for, UUIDs given, minor numbers of device files seen and of GPUs that it might
-    open, libraries of the driver in it; when its container ran, as the kubelet says it, and why it said nothing.
+    open, libraries of the driver in it, its RDMA devices and its node's, bytes that it may pin or 'unlimited'; when its container
+    ran, as the kubelet says it, and why it said nothing.
     """
 
     asked: Whole
@@ -63,6 +64,9 @@ class Grant(TypedDict):
     seen: list[Whole]
     opened: list[Whole]
     driver: list[Line]
+    rdma: list[Line]
+    rdma_of_node: list[Line]
+    may_pin: Line
     began: Line
     ended: Line
     why: Line
@@ -128,8 +132,8 @@ def _ended(engine: Kubernetes, path: str, wanted: int) -> dict[str, Mapping[str,
 
 def _grant(asked: int, found: Mapping[str, Any] | None) -> Grant:
     """What the API server says of a pod, and in it what the pod said. Both are bounded, and neither is believed to have a shape."""
-    nothing: dict[str, Any] = {part: [] for part in ("uuids", "seen", "opened", "driver")}
-    empty = cast(Grant, {"asked": asked, **nothing, "began": "", "ended": "", "why": ""})
+    lists: dict[str, Any] = {part: [] for part in ("uuids", "seen", "opened", "driver", "rdma", "rdma_of_node")}
+    empty = cast(Grant, {"asked": asked, **lists, "may_pin": "", "began": "", "ended": "", "why": ""})
     if found is None:
         return {**empty, "why": "the API server has no such pod any more"}
     try:

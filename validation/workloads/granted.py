@@ -4,14 +4,16 @@
 
 Writes JSON to the pod's termination message: the UUIDs that it was given (each is the name of a mount), the minor numbers of the
 device files in its /dev, and those among 0 to GPUS - 1 that it may open: a device file is made for each, which a container may do,
-so that what stands between the pod and a GPU is the kernel's device control and no missing file; and which libraries of the driver
-are in its /usr. Holds its GPUs for HOLD_S seconds.
+so that what stands between the pod and a GPU is the kernel's device control and no missing file; which libraries of the driver are
+in its /usr; RDMA devices in its /dev beside those of the node, and how much memory it may pin for them. Holds its GPUs for HOLD_S
+seconds.
 """
 
 import contextlib
 import errno
 import json
 import os
+import resource
 import stat
 import sys
 import tempfile
@@ -23,6 +25,8 @@ MAJOR = 195
 CONTROL = 255
 """/dev/nvidiactl, which is of no GPU."""
 REFUSED = (errno.EPERM, errno.EACCES)
+RDMA, RDMA_OF_NODE = Path("/dev/infiniband"), Path("/sys/class/infiniband_verbs")
+"""A container has device files of its own, and the node's /sys."""
 DRIVER = ("libcuda.so", "libnvidia-ml.so")
 MESSAGE = Path("/dev/termination-log")
 GIVEN = Path("/var/run/nvidia-container-devices")
@@ -50,6 +54,17 @@ def libraries(folder: Path) -> list[str]:
     return [name for name in DRIVER if any(folder.glob(f"*/{name}*"))]
 
 
+def verbs(folder: Path) -> list[str]:
+    """RDMA devices of a folder by name: uverbs0."""
+    return sorted(path.name for path in folder.glob("uverbs*"))
+
+
+def may_pin() -> str:
+    """Memory that this process may pin: bytes, or 'unlimited'."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+
+
 def may_open(minor: int, folder: str) -> bool:
     """Whether the kernel lets this process open a GPU. A GPU that is let through and does not answer counts as open."""
     path = Path(folder) / f"gpu{minor}"
@@ -67,8 +82,14 @@ def may_open(minor: int, folder: str) -> bool:
 def main(gpus: int, hold_s: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         opened = [minor for minor in range(gpus) if may_open(minor, folder)]
-    said = {"uuids": given(GIVEN), "seen": seen(Path("/dev")), "opened": opened, "driver": libraries(Path("/usr/lib"))}
-    MESSAGE.write_text(json.dumps(said))
+    of_gpus = {
+        "uuids": given(GIVEN),
+        "seen": seen(Path("/dev")),
+        "opened": opened,
+        "driver": libraries(Path("/usr/lib")),
+    }
+    of_rdma = {"rdma": verbs(RDMA), "rdma_of_node": verbs(RDMA_OF_NODE), "may_pin": may_pin()}
+    MESSAGE.write_text(json.dumps(of_gpus | of_rdma))
     time.sleep(hold_s)
 
 
