@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from capacity.model import Plan
+from capacity.services.cluster import API_SERVICE, DNS_SERVICE
 from capacity.services.objects_seen import seen_as
 from capacity.services.platform import PlatformObject, design
 from capacity.services.platform.runtime import runtime_of
@@ -351,6 +352,25 @@ def none_granted(said: Mapping[str, Any]) -> Judged:
 
 def _minors(minors: Sequence[int]) -> str:
     return ", ".join(f"/dev/nvidia{minor}" for minor in minors) or "no GPU"
+
+
+def named(one: Mapping[str, Any]) -> Judged:
+    """What a pod of one GPU node was told of the API server's name: its address as a service, by the cluster's DNS."""
+    problems = [
+        *([one["why"]] if one["why"] else []),
+        *(
+            [f"its name server is {', '.join(one['servers']) or 'none'}, expected {DNS_SERVICE} (role kubelet)"]
+            if one["servers"] != [DNS_SERVICE] and (one["servers"] or not one["why"])
+            else []
+        ),
+        *(
+            [f"the API server's name is {', '.join(one['addresses'])}, expected {API_SERVICE}"]
+            if one["addresses"] and one["addresses"] != [API_SERVICE]
+            else []
+        ),
+        *([] if one["addresses"] or one["why"] else ["the API server's name has no address"]),
+    ]
+    return {"took_ms": one["took_ms"]}, problems
 
 
 def encrypted(said: Mapping[str, Any]) -> Judged:

@@ -21,6 +21,10 @@ POD_LENGTH = 24
 """254 pods a node; the kubelet takes 110 by default."""
 SERVICES = ipaddress.IPv4Network("10.96.0.0/16")
 """Kubernetes' own default; its first address is the API server's, which certificates carry."""
+API_SERVICE = str(SERVICES[1])
+"""Address of the API server as pods see it."""
+DNS_SERVICE = str(SERVICES[10])
+"""Address of the cluster's DNS: the tenth of the services, as kubeadm has it."""
 API_PORT = 6443
 LOOPBACK = "127.0.0.1"
 POD_BRIDGE = "cni0"
@@ -92,11 +96,6 @@ class Cluster:
         )
 
     @property
-    def api_service(self) -> str:
-        """Address of the API server as pods see it: the first of the services."""
-        return str(next(ipaddress.IPv4Network(self.services).hosts()))
-
-    @property
     def server(self) -> str:
         """URL at which a node asks the API server: the only controller's, or where there are several the node's own balancer, which
         passes on to all of them (role kubernetes_balancer).
@@ -110,7 +109,7 @@ class Cluster:
         own = (LOOPBACK, "localhost")
         made = list[Certificate]()
         for one in self.controllers:
-            api = (*own, one.address, one.name, self.api_service, *API_NAMES)
+            api = (*own, one.address, one.name, API_SERVICE, *API_NAMES)
             made += [
                 Certificate(one.name, "apiserver", "ca", "kube-apiserver", addresses=api, usages=("server",)),
                 Certificate(one.name, "etcd", "etcd-ca", "etcd", addresses=(*own, one.address, one.name), usages=BOTH),
@@ -135,7 +134,7 @@ class Cluster:
         """As plain data: lists and dictionaries."""
         kept = asdict(self) | {
             "server": self.server,
-            "api_service": self.api_service,
+            "dns_service": DNS_SERVICE,
             "api_port": API_PORT,
             "authorities": AUTHORITIES,
             "certificates": [asdict(one) for one in self.certificates],

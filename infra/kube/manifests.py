@@ -165,16 +165,21 @@ def adapted(
             else:
                 _place_controller(template["spec"])
                 if replicas > 1:
-                    found.append(_several(one, replicas))
+                    found.append(several(one, replicas))
             if written:
-                mark = {CONFIGURED: _digest(written)}
+                mark = {CONFIGURED: digest(written)}
                 template["metadata"]["annotations"] = template["metadata"].get("annotations", {}) | mark
     return sorted(found, key=lambda one: ORDER.index(one["kind"] if one["kind"] in ORDER else ""))
 
 
 def image(source: Source, registry: str | None = None) -> str:
-    """The image's name; of a registry of the site's own, which has it under its own path: `REGISTRY/kueue/kueue:v0.15.0`."""
-    return f"{registry}/{source.image.partition('/')[2]}" if registry else source.image
+    """The image's name, as `named`."""
+    return named(source.image, registry)
+
+
+def named(published: str, registry: str | None) -> str:
+    """The name of an image in a registry of the site's own, which has it under its own path: `REGISTRY/kueue/kueue:v0.15.0`."""
+    return f"{registry}/{published.partition('/')[2]}" if registry else published
 
 
 def configuration(source: Source, given: str) -> str:
@@ -195,7 +200,7 @@ def _place_controller(pod: Object) -> None:
     }
 
 
-def _several(deployment: Object, replicas: int) -> Object:
+def several(deployment: Object, replicas: int) -> Object:
     """Give a Deployment so many pods on different nodes. The budget that lets a drain take one of them at a time."""
     spec, metadata = deployment["spec"], deployment["metadata"]
     spec["replicas"] = replicas
@@ -251,7 +256,7 @@ def _of_profile(plugin: Object, name: str, text: str) -> Object:
     made["spec"]["selector"]["matchLabels"] = {"name": called}
     template = made["spec"]["template"]
     template["metadata"]["labels"] = {"name": called}
-    template["metadata"]["annotations"] = {CONFIGURED: _digest(text)}
+    template["metadata"]["annotations"] = {CONFIGURED: digest(text)}
     pod = template["spec"]
     _require(pod, {"key": SHARING, "operator": "In", "values": [name]})
     pod["volumes"].append({"name": "config", "configMap": {"name": CONFIG}})
@@ -261,7 +266,8 @@ def _of_profile(plugin: Object, name: str, text: str) -> Object:
     return made
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Of a configuration, for the annotation CONFIGURED."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -13,9 +13,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from capacity.model import Plan
+from capacity.services.cluster import DNS_SERVICE
 from capacity.services.platform import design
 from capacity.services.platform.objects import MANAGED_BY, OWNER
 from capacity.services.platform.sharing import configuration, profiles, whole_nodes
+from infra.kube import dns
 from infra.kube.manifests import installed
 
 FORCE = {"pulumi.com/patchForce": "true"}
@@ -38,8 +40,10 @@ class Platform(pulumi.ComponentResource):
             self._needs["DaemonSet"] = [one.key]
         texts = {one.name: one.text for one in shared}
         replicas = REPLICAS if (plan.devices["role"] == "controller").sum() > 1 else 1
-        rdma = plan.site.fabric.kind == "ib"
-        for manifests in installed(plan.site.scheduler.registry, shared=texts, replicas=replicas, rdma=rdma).values():
+        site, registry = plan.site, plan.site.scheduler.registry
+        releases = installed(registry, shared=texts, replicas=replicas, rdma=site.fabric.kind == "ib")
+        names = dns.objects(DNS_SERVICE, nodes=self._nodes, upstream=bool(site.addressing.dns), registry=registry)
+        for manifests in (names, *releases.values()):
             self._declare_release(manifests)
         for one in objects:
             if one.key not in self.declared:

@@ -1,8 +1,8 @@
-"""`make setup-controllers`: Kueue, JobSet, kwok, NVIDIA's device plugin and container toolkit, and images for the lab's nodes.
+"""`make setup-controllers`: Kueue, JobSet, kwok, CoreDNS, NVIDIA's device plugin and toolkit, and images for the lab's nodes.
 
     python -m infra.setup.controllers
 
-The programs first (infra/toolchain/controllers.py), then images of Kueue, JobSet and the device plugin for a cluster without a
+The programs first (infra/toolchain/controllers.py), then images of all but kwok and the toolkit for a cluster without a
 registry, under the names that `scheduler.registry: docker.io/lab` gives them. Nodes import new images when the role kubelet runs
 the next time.
 """
@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.kube.manifests import DEVICE_PLUGIN, DRIVER_ROOT, JOBSET, KUEUE, Source, image
+from infra.kube import dns
+from infra.kube.manifests import DEVICE_PLUGIN, DRIVER_ROOT, JOBSET, KUEUE, Source, image, named
 from infra.lab import base, gpus, kubernetes
 from infra.lab.paths import LabError
 from infra.toolchain import controllers
@@ -25,8 +26,8 @@ NVML_IN_POD = (f"BRINGUP_NVML_HARDWARE={DRIVER_ROOT}{gpus.IN_NODE}", "BRINGUP_NV
 PLUGIN = "bin/nvidia-device-plugin"
 
 
-def archives(built: Path, plugin: Path) -> dict[str, bytes]:
-    """{file name: image archive} of the three."""
+def archives(built: Path, plugin: Path, names: Path) -> dict[str, bytes]:
+    """{file name: image archive} of the four. plugin, names: programs of the device plugin and of CoreDNS."""
     made = {}
     for source in (KUEUE, JOBSET):
         files = {"manager": built / "bin" / source.name}
@@ -34,6 +35,7 @@ def archives(built: Path, plugin: Path) -> dict[str, bytes]:
     files = {PLUGIN: plugin, **{path.lstrip("/"): Path(path) for path in libraries(plugin)}}
     name = image(DEVICE_PLUGIN, REGISTRY)
     made[_file(DEVICE_PLUGIN)] = kubernetes.archive(name, files, {}, [f"/{PLUGIN}"], env=NVML_IN_POD)
+    made["coredns.tar"] = kubernetes.archive(named(dns.IMAGE, REGISTRY), {"coredns": names}, {}, ["/coredns"])
     return made
 
 
@@ -44,12 +46,12 @@ def libraries(program: Path) -> list[str]:
 
 def add_images(say: Callable[[str], None]) -> None:
     """Write the images beside those of `make setup-platform`, where they differ."""
-    built, plugin = controllers.controllers(), controllers.device_plugin()
-    if built is None or plugin is None:
+    built, plugin, names = controllers.controllers(), controllers.device_plugin(), controllers.coredns()
+    if built is None or plugin is None or names is None:
         raise LabError("the controllers are not built: run make setup-controllers")
     kubernetes.ensure(say)
     folder, _, _ = kubernetes.places()
-    for name, content in archives(built, plugin).items():
+    for name, content in archives(built, plugin, names).items():
         path = folder / name
         if not path.exists() or path.read_bytes() != content:
             say(f"image {name}")

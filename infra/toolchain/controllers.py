@@ -107,6 +107,15 @@ TOOLKIT = tuple(
     for name in ("nvidia-container-runtime", "nvidia-ctk")
 )
 """The two programs of NVIDIA's container toolkit that start a container with GPUs."""
+COREDNS = Program(
+    "coredns",
+    "github.com/coredns/coredns",
+    "v1.14.2",
+    "h1:L6ECLwm4Fjg7NJamtGBFDBjk/uqvCJjfgAEhrxh5zJo=",
+    ".",
+    (),
+)
+"""The cluster's DNS, with the plugins that the project's image has."""
 CONTAINER_TOOLKIT = ("nvidia-container-toolkit", TOOLKIT)
 """Its folder's name, and what is in it."""
 
@@ -134,9 +143,17 @@ def container_toolkit() -> Path | None:
     return found / "bin" if found.is_dir() else None
 
 
+def coredns() -> Path | None:
+    """CoreDNS, which the lab's nodes run; None before `make setup-controllers`."""
+    found = folder(COREDNS.name, [COREDNS])
+    return found / "bin" / COREDNS.name if found.is_dir() else None
+
+
 def announcement() -> str:
     """What a build costs, for the person who starts it."""
-    names = ", ".join(f"{one.name} {one.version.removeprefix('v')}" for one in (*PROGRAMS, DEVICE_PLUGIN, *TOOLKIT))
+    names = ", ".join(
+        f"{one.name} {one.version.removeprefix('v')}" for one in (*PROGRAMS, DEVICE_PLUGIN, COREDNS, *TOOLKIT)
+    )
     return (
         f"{names} will be built from Go modules into {folder()}: about {CPU_MINUTES} minutes of processor time and the download of "
         f"0.4 GB, {DISK_GB} GB of disk while they build and 0.2 GB afterwards, {MEMORY_GB} GB of memory. A run that was stopped "
@@ -152,6 +169,8 @@ def ensure(progress: Progress) -> Path:
         made = controllers() or build(folder(), PROGRAMS, progress)
         if device_plugin() is None:
             build(folder(DEVICE_PLUGIN.name, [DEVICE_PLUGIN]), [DEVICE_PLUGIN], progress, cgo=True)
+        if coredns() is None:
+            build(folder(COREDNS.name, [COREDNS]), [COREDNS], progress)
         if container_toolkit() is None:
             build(folder(*CONTAINER_TOOLKIT), TOOLKIT, progress, cgo=True)
         return made
@@ -159,7 +178,7 @@ def ensure(progress: Progress) -> Path:
 
 def all_there() -> bool:
     """Whether nothing is left to build."""
-    return None not in (controllers(), device_plugin(), container_toolkit())
+    return None not in (controllers(), device_plugin(), coredns(), container_toolkit())
 
 
 def build(target: Path, programs: Sequence[Program], progress: Progress, cgo: bool = False) -> Path:
@@ -215,7 +234,7 @@ def render(one: Program, source: Path, kubernetes: Path) -> str:
 def main(argv: list[str]) -> int:
     if all_there():
         if "--check" not in argv:
-            print(f"Kueue, JobSet, kwok, NVIDIA's device plugin and container toolkit are in {cache_dir()}.")
+            print(f"Kueue, JobSet, kwok, CoreDNS, NVIDIA's device plugin and toolkit are in {cache_dir()}.")
         return 0
     if "--check" in argv:
         return 1

@@ -10,7 +10,7 @@ import pytest
 from infra.toolchain import control_plane, controllers
 from infra.toolchain.paths import ToolchainError
 
-ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN, *controllers.TOOLKIT)
+ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN, controllers.COREDNS, *controllers.TOOLKIT)
 GO = """#!/bin/sh
 case "$1" in
 mod)
@@ -67,6 +67,9 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
     plugin = controllers.device_plugin()
     assert plugin is not None
     assert plugin.read_text() == "built with cgo 1\n", "it loads NVIDIA's library, which is C"
+    of_names = controllers.coredns()
+    assert of_names is not None
+    assert of_names.read_text() == "built with cgo 0\n"
     toolkit = controllers.container_toolkit()
     assert toolkit is not None
     assert {path.name for path in toolkit.iterdir()} == {"nvidia-container-runtime", "nvidia-ctk"}

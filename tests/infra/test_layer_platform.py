@@ -15,6 +15,7 @@ import infra.__main__ as program
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.services.platform.sharing import whole_nodes
+from infra.kube import dns
 from infra.kube.access import kubeconfig_of
 from infra.kube.manifests import installed
 from infra.layers import platform as layer
@@ -51,7 +52,8 @@ def test_each_object_is_declared_once_with_its_body(lab: Any) -> None:
     made, _ = lab
     names = Counter(name for _, name in made)
     assert {name for name, count in names.items() if count > 1} == set()
-    wanted = {layer.key_of(one): one for objects in installed(rdma=True).values() for one in objects}
+    own_dns = dns.objects("10.96.0.10", nodes=4, upstream=False)
+    wanted = {layer.key_of(one): one for objects in (own_dns, *installed(rdma=True).values()) for one in objects}
     wanted |= {one.key: one.manifest for one in design(plan_of("lab")).objects}
     for key, manifest in wanted.items():
         (inputs,) = [inputs for (_, name), inputs in made.items() if name == key]

@@ -16,6 +16,7 @@ import pytest
 
 from capacity.build import build
 from capacity.services.platform import PlatformObject, design
+from infra.kube import dns
 from infra.kube.local import ControlPlane
 from infra.kube.manifests import installed
 from infra.layers.platform import key_of
@@ -104,7 +105,8 @@ def test_every_object_of_the_design_is_there(stack: Applied, cluster: Cluster) -
         live = cluster.find(one.manifest)
         assert live is not None, one.key
         assert live["metadata"]["labels"].items() >= one.manifest["metadata"]["labels"].items(), one.key
-    for manifest in (one for objects in installed(rdma=True).values() for one in objects):
+    names = dns.objects("10.96.0.10", nodes=4, upstream=False)
+    for manifest in (one for objects in (names, *installed(rdma=True).values()) for one in objects):
         live = cluster.find(manifest)
         assert live is not None, key_of(manifest)
         assert live["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "bringup", key_of(manifest)

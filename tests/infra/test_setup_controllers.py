@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.kube.manifests import SOURCES, image
+from infra.kube import dns
+from infra.kube.manifests import SOURCES, image, named
 from infra.lab import kubernetes
 from infra.lab.paths import LabError
 from infra.setup import controllers as setup
@@ -39,23 +40,31 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Programs in place of the built ones, and a folder for images."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "images").mkdir()
-    for name in ("kueue", "jobset", "nvidia-device-plugin"):
+    for name in ("kueue", "jobset", "nvidia-device-plugin", "coredns"):
         shutil.copy(SHELL, tmp_path / "bin" / name)
     monkeypatch.setattr(controllers, "controllers", lambda: tmp_path)
     monkeypatch.setattr(controllers, "device_plugin", lambda: tmp_path / "bin" / "nvidia-device-plugin")
+    monkeypatch.setattr(controllers, "coredns", lambda: tmp_path / "bin" / "coredns")
     monkeypatch.setattr(kubernetes, "ensure", lambda say: None)
     monkeypatch.setattr(kubernetes, "places", lambda: (tmp_path / "images", tmp_path, ""))
     return tmp_path
 
 
+def archives(built: Path) -> dict[str, bytes]:
+    return setup.archives(built, built / "bin" / "nvidia-device-plugin", built / "bin" / "coredns")
+
+
 def test_images_have_the_names_that_the_labs_site_gives_them(built: Path) -> None:
     registry = load_site("lab-kubernetes").scheduler.registry
-    made = setup.archives(built, built / "bin" / "nvidia-device-plugin")
-    assert {opened(one)[0] for one in made.values()} == {image(source, registry) for source in SOURCES}
+    made = archives(built)
+    assert {opened(one)[0] for one in made.values()} == {
+        *(image(source, registry) for source in SOURCES),
+        named(dns.IMAGE, registry),
+    }
 
 
 def test_a_controller_runs_as_nobody_and_the_device_plugin_has_its_libraries(built: Path) -> None:
-    made = setup.archives(built, built / "bin" / "nvidia-device-plugin")
+    made = archives(built)
     _, settings, paths = opened(made["kueue.tar"])
     assert (settings["User"], settings["Entrypoint"], paths) == ("65532:65532", ["/manager"], {"manager"})
     _, settings, paths = opened(made["k8s-device-plugin.tar"])
@@ -68,10 +77,10 @@ def test_a_controller_runs_as_nobody_and_the_device_plugin_has_its_libraries(bui
 def test_images_are_written_where_they_differ_and_not_again(built: Path) -> None:
     said: list[str] = []
     setup.add_images(said.append)
-    assert said == ["image kueue.tar", "image jobset.tar", "image k8s-device-plugin.tar"]
+    assert said == [f"image {name}.tar" for name in ("kueue", "jobset", "k8s-device-plugin", "coredns")]
     assert {one.name for one in (built / "images").iterdir()} == {one.removeprefix("image ") for one in said}
     setup.add_images(said.append)
-    assert len(said) == 3
+    assert len(said) == 4
 
 
 def test_without_the_programs_it_says_what_to_run(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.runners import granted
 from validation.runners.kubernetes import Kubernetes
+from validation.runners.trial_pods import TRIED
 from validation.workloads import granted as in_pod
 
 NODE = "gpu001"
@@ -169,7 +170,7 @@ def test_three_pods_of_each_node_ask_for_all_its_gpus_and_are_deleted(plan: Plan
         assert container["image"] == "registry.k8s.io/pause:3.10.1"
         assert one["spec"]["runtimeClassName"] == "nvidia"
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in container["env"]
-    labels = {one["metadata"]["labels"][granted.TRIED] for one in api.pods}
+    labels = {one["metadata"]["labels"][TRIED] for one in api.pods}
     assert [path.rpartition("%3D")[2] for path in api.deleted] == list(labels)
 
 

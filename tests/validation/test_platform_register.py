@@ -49,7 +49,7 @@ def test_a_site_with_kubernetes_has_the_platforms_items_after_all_others(whole: 
     apart = [name for name in names if of_platform(name)]
     assert len(apart) >= LEAST
     assert names == [*load_register().items, *apart]
-    assert [step.applies for step in whole.steps.values() if of_platform(step.id)] == ["kubernetes"] * 18
+    assert [step.applies for step in whole.steps.values() if of_platform(step.id)] == ["kubernetes"] * 19
 
 
 def test_another_site_has_none_of_them(lab_site: Site) -> None:
@@ -114,7 +114,7 @@ def test_the_platform_says_what_the_lab_cannot_exercise_of_other_items(whole: Re
 
 def test_go_live_waits_for_them(kubernetes_site: Site) -> None:
     (own,) = [item for item in judged(kubernetes_site).items if item.item == GATE_ITEM]
-    assert "17 of the platform" in own.detail
+    assert "18 of the platform" in own.detail
 
 
 def test_items_about_several_controllers_do_not_apply_to_a_site_with_one(kubernetes_site: Site) -> None:

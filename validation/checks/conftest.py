@@ -64,6 +64,7 @@ from validation.runners import (
     control_plane,
     granted,
     kubernetes,
+    names,
     platform_trials,
     preemption,
     slurm,
@@ -423,6 +424,12 @@ def _allowed(plan: Plan, act: str) -> None:
 def grants(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """By node and trial: GPUs of pods that ask for all of a node but one, for one, and for none."""
     return _told(lambda: granted.try_grants(plan, platform))
+
+
+@pytest.fixture(scope="session")
+def names_asked(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
+    """By node: what a pod was told of a name by the cluster's DNS."""
+    return _told(lambda: names.try_names(plan, platform))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
-"""The Kubernetes platform as its API server and etcd show it (P-01 to P-18).
+"""The Kubernetes platform as its API server and etcd show it (P-01 to P-19).
 
 P-01 and P-02 run Jobs without work for a moment, P-03 two that have one node in turn, P-18 three. P-04 tries pods as dry runs, and
-Jobs beyond limits. P-06 and P-07 run three pods on each GPU node. Where the site allows faults, P-08 and P-09 kill API server and
-etcd of one controller after the other, P-10 stops a kubelet, P-17 a time service, P-11 rests on a training that loses a node, and
-in P-12 a GPU of each node reports an XID. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
+Jobs beyond limits. P-06 and P-07 run three pods on each GPU node, P-19 one. Where the site allows faults, P-08 and P-09 kill API
+server and etcd of one controller after the other, P-10 stops a kubelet, P-17 a time service, P-11 rests on a training that loses a
+node, and in P-12 a GPU of each node reports an XID. P-13 changes a text of one object, P-14 and P-15 make one: all of it is undone.
 """
 
 import json
@@ -248,6 +248,12 @@ def test_etcd_has_no_secret_in_clear(
 def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts, restored_etcd: Told) -> Outcome:
     good = "{keys} keys, {bytes} bytes: saved in {save_s} s, restored and served in {restore_s} s"
     return of_trial(kube.restored, restored_etcd, facts.nodes[controller_of(plan)].identities, good)
+
+
+@check("P-19.measured", inputs=(*PLATFORM, *PLACES))
+def test_pods_find_the_api_server_by_its_name(subject: str, plan: Plan, facts: Facts, names_asked: Told) -> Outcome:
+    good = "the API server's name in {took_ms} ms, by the cluster's DNS"
+    return of_grants(kube.named, subject, plan, facts, names_asked, good)
 
 
 def of_preemption(plan: Plan, facts: Facts, yielded: Told) -> Outcome:

@@ -11,8 +11,6 @@ The pods are made in the namespace of acceptance's loads and deleted at the end.
 a node are there together. Raises DeviceError where the API server does not answer or refuses them.
 """
 
-import json
-import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,33 +21,17 @@ from typing_extensions import TypedDict
 from capacity.model import Plan
 from capacity.services.platform.runtime import runtime_of
 from capacity.services.platform.sharing import offers
-from capacity.services.platform.topology import PREFIX
 from capacity.services.slurm import design
 from network.drivers import answers
 from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
-from validation.progress import note
-from validation.runners.kubernetes import PODS, Kubernetes
+from validation.runners.kubernetes import Kubernetes
 from validation.runners.pods import LOADERS, apart, node_pod
+from validation.runners.trial_pods import BUDGET_S, TRIED, run_pods, told, unreadable
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "granted.py"
-TRIED = f"{PREFIX}/tried"
-"""Label of the pods of one run."""
 HOLD_S = 20
 """How long a pod holds its GPUs. A kubelet starts three pods in a few seconds. A choice of ours."""
-BUDGET_S = 300.0
-"""From the first pod made to the last one ended: 3,000 pods of 1,000 nodes at 50 a second, and the time that they hold. A choice of
-ours."""
-POLL_S = 2.0
-FIELDS = (
-    "metadata.name",
-    "status.phase",
-    "status.reason",
-    "status.message",
-    "status.conditions",
-    "status.containerStatuses",
-)
-ENDED = ("Succeeded", "Failed")
 ALL_NAMED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 
@@ -100,12 +82,7 @@ def try_grants(plan: Plan, engine: Kubernetes) -> dict[str, dict[str, Grant]]:
         return apart(made, architecture, runtime)
 
     pods = [pod(node, trial, asked) for node, wanted in trials.items() for trial, asked in wanted.items()]
-    chosen = f"{PODS}?labelSelector={TRIED}%3D{run}"
-    try:
-        engine.ask(*({"verb": "POST", "path": PODS, "body": one, "only": ("metadata.name",)} for one in pods))
-        found = _ended(engine, chosen, len(pods))
-    finally:
-        engine.ask({"verb": "DELETE", "path": chosen, "only": ("kind",)})
+    found = run_pods(engine, pods, run, "have said which GPUs they have")
     return {
         node: {trial: _grant(asked, found.get(_name(run, node, trial))) for trial, asked in wanted.items()}
         for node, wanted in trials.items()
@@ -116,37 +93,13 @@ def _name(run: str, node: str, trial: str) -> str:
     return f"bringup-tried-{run}-{node}-{trial}"
 
 
-def _ended(engine: Kubernetes, path: str, wanted: int) -> dict[str, Mapping[str, Any]]:
-    """The pods by name once all have ended, or as they are when the budget is spent."""
-    end = time.monotonic() + BUDGET_S
-    while True:
-        (body,) = engine.ask({"verb": "GET", "path": path, "fields": FIELDS})
-        with engine.reading("read pods"):
-            found = {str(one["metadata.name"]): one for one in body["items"]}
-            over = sum(one["status.phase"] in ENDED for one in found.values())
-        if over >= wanted or time.monotonic() > end:
-            return found
-        note(f"{over} of {wanted} pods have said which GPUs they have")
-        engine.nap(POLL_S)
-
-
 def _grant(asked: int, found: Mapping[str, Any] | None) -> Grant:
-    """What the API server says of a pod, and in it what the pod said. Both are bounded, and neither is believed to have a shape."""
     lists: dict[str, Any] = {part: [] for part in ("uuids", "seen", "opened", "driver", "rdma", "rdma_of_node")}
-    empty = cast(Grant, {"asked": asked, **lists, "may_pin": "", "began": "", "ended": "", "why": ""})
-    if found is None:
-        return {**empty, "why": "the API server has no such pod any more"}
-    try:
-        state = ((found["status.containerStatuses"] or [{}])[0].get("state") or {}).get("terminated") or {}
-        if found["status.phase"] == "Succeeded":
-            said = json.loads(str(state["message"])[:8192])
-            times = {"began": state["startedAt"], "ended": state["finishedAt"]}
-            return answers.read(
-                Grant, {**empty, **said, **times, "asked": asked, "why": ""}, Source("pod", "ask for its GPUs")
-            )
-        scheduled = [one.get("message") for one in found["status.conditions"] or () if one.get("status") == "False"]
-        reasons = [found["status.message"], state.get("message"), state.get("reason"), *scheduled]
-        why = next((str(one) for one in reasons if one), f"it is {found['status.phase']}")
-    except (LookupError, TypeError, AttributeError, ValueError, RecursionError, DeviceError) as error:
-        why = f"an answer that cannot be read: {type(error).__name__}"
-    return {**empty, "why": answers.line(why)}
+    empty = {"asked": asked, **lists, "may_pin": "", "began": "", "ended": "", "why": ""}
+    said, why = told(found)
+    if not why:
+        try:
+            return answers.read(Grant, {**empty, **said, "asked": asked, "why": ""}, Source("pod", "ask for its GPUs"))
+        except DeviceError as error:
+            why = unreadable(error)
+    return cast(Grant, {**empty, "why": why})

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from capacity.model import Plan
-from capacity.services.cluster import AUTHORITIES, PODS, SERVICES, Cluster, ClusterError, Member, cluster
+from capacity.services.cluster import API_SERVICE, AUTHORITIES, PODS, SERVICES, Cluster, ClusterError, Member, cluster
 from inventory.site import load_site
 from tests.plans import plan_of
 
@@ -76,8 +76,8 @@ def test_only_the_administrator_is_a_master_and_stays_on_the_controllers(made: C
 
 def test_pods_find_the_api_server_under_a_name_that_its_certificate_has(made: Cluster) -> None:
     (served,) = [one for one in made.certificates if one.name == "apiserver"]
-    assert {made.api_service, "kubernetes.default.svc", made.controllers[0].address} <= set(served.addresses)
-    assert ipaddress.IPv4Address(made.api_service) in SERVICES
+    assert {API_SERVICE, "kubernetes.default.svc", made.controllers[0].address} <= set(served.addresses)
+    assert ipaddress.IPv4Address(API_SERVICE) in SERVICES
 
 
 def test_plain_is_lists_and_dictionaries_alone(made: Cluster) -> None:
