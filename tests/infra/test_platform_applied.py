@@ -305,6 +305,29 @@ def test_a_pod_of_a_limited_tier_ends_in_time_and_has_the_grace_of_the_tier(
     assert (made["activeDeadlineSeconds"], made["terminationGracePeriodSeconds"]) == (seconds, 5)
 
 
+GPU = {"nvidia.com/gpu": "1"}
+CPU = {"cpu": "1"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "more", "runtime"),
+    [
+        (GPU, {}, "nvidia"),
+        (CPU, {"initContainers": [{"name": "i", "image": "lab/a:1", "resources": {"limits": GPU}}]}, "nvidia"),
+        (CPU, {"initContainers": [{"name": "i", "image": "lab/a:1"}]}, None),
+        (CPU, {}, None),
+        ({}, {}, None),
+    ],
+    ids=["gpu", "gpu-to-begin-with", "without-limits-to-begin-with", "cpu", "without-limits"],
+)
+def test_a_pod_that_asks_for_gpus_runs_in_nvidias_runtime_and_no_other_does(
+    limits: dict[str, str], more: dict[str, Any], runtime: str | None, pods: Any
+) -> None:
+    made = pods("alice", "vision", a_pod("a", "training", 0, container={"resources": {"limits": limits}}, **more))
+    assert made.status_code == 201, made.text
+    assert made.json()["spec"].get("runtimeClassName") == runtime
+
+
 def test_a_pod_of_another_tier_keeps_its_own_times(pods: Any) -> None:
     made = pods("alice", "vision", a_pod("a", "experimentation", 1)).json()["spec"]
     assert (made.get("activeDeadlineSeconds"), made["terminationGracePeriodSeconds"]) == (None, 30)
