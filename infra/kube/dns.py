@@ -19,8 +19,8 @@ SERVICE = "kube-dns"
 """Its Service and label; namespaces of accounts let traffic out to it (capacity/services/platform/tenancy.py)."""
 LABELS = {"k8s-app": SERVICE}
 NODES_PER_REPLICA = 250
-"""A choice of ours: kubeadm has two pods for any cluster. The memory limit is that of 5,000 pods and services
-(https://github.com/coredns/deployment/blob/master/kubernetes/Scaling_CoreDNS.md: (pods + services) / 1000 + 54 MB)."""
+"""A choice of ours: kubeadm has two pods for any cluster. Their memory limit, 170 MiB, is enough for 100,000 pods and services: 54
+MB and 1 MB for each 1,000 (https://github.com/coredns/deployment/blob/master/kubernetes/Scaling_CoreDNS.md)."""
 PORTS = {"dns": (53, "UDP"), "dns-tcp": (53, "TCP"), "metrics": (9153, "TCP")}
 PROBED = {"livenessProbe": ("/health", 8080), "readinessProbe": ("/ready", 8181)}
 
