@@ -39,7 +39,7 @@ class Platform(pulumi.ComponentResource):
             self._declare(one.key, one.manifest, [])
             self._needs["DaemonSet"] = [one.key]
         texts = {one.name: one.text for one in shared}
-        replicas = REPLICAS if (plan.devices["role"] == "controller").sum() > 1 else 1
+        replicas = REPLICAS if self._nodes > 1 else 1
         site, registry = plan.site, plan.site.scheduler.registry
         releases = installed(registry, shared=texts, replicas=replicas, rdma=site.fabric.kind == "ib")
         names = dns.objects(DNS_SERVICE, nodes=self._nodes, upstream=bool(site.addressing.dns), registry=registry)
@@ -77,7 +77,7 @@ ROLLOUT_S, NODE_S = 600, 1
 """For the roll-out of a DaemonSet: a minute for each tenth of its nodes, which start anew together, and a second for each node to
 fetch its image from one registry. A choice of ours."""
 REPLICAS = 2
-"""Pods of Kueue and of JobSet on a site with several controllers: one may be lost. A choice of ours (decision 0454)."""
+"""Pods of Kueue and of JobSet on a site with several nodes: one may be lost. A choice of ours (decision 0454)."""
 WORKLOADS = ("Deployment", "DaemonSet")
 TYPES: dict[tuple[str, str], Any] = {
     ("v1", "ConfigMap"): k8s.core.v1.ConfigMap,

@@ -53,7 +53,9 @@ def test_each_object_is_declared_once_with_its_body(lab: Any) -> None:
     names = Counter(name for _, name in made)
     assert {name for name, count in names.items() if count > 1} == set()
     own_dns = dns.objects("10.96.0.10", nodes=4, upstream=False)
-    wanted = {layer.key_of(one): one for objects in (own_dns, *installed(rdma=True).values()) for one in objects}
+    wanted = {
+        layer.key_of(one): one for objects in (own_dns, *installed(replicas=2, rdma=True).values()) for one in objects
+    }
     wanted |= {one.key: one.manifest for one in design(plan_of("lab")).objects}
     for key, manifest in wanted.items():
         (inputs,) = [inputs for (_, name), inputs in made.items() if name == key]

@@ -106,7 +106,7 @@ def test_every_object_of_the_design_is_there(stack: Applied, cluster: Cluster) -
         assert live is not None, one.key
         assert live["metadata"]["labels"].items() >= one.manifest["metadata"]["labels"].items(), one.key
     names = dns.objects("10.96.0.10", nodes=4, upstream=False)
-    for manifest in (one for objects in (names, *installed(rdma=True).values()) for one in objects):
+    for manifest in (one for objects in (names, *installed(replicas=2, rdma=True).values()) for one in objects):
         live = cluster.find(manifest)
         assert live is not None, key_of(manifest)
         assert live["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "bringup", key_of(manifest)

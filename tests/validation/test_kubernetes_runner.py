@@ -369,6 +369,39 @@ def test_where_one_of_many_is_refused_the_others_are_deleted(api: Api) -> None:
     assert api.objects == {}
 
 
+def webhook_down(api: Api, times: int) -> None:
+    """The second JobSet that is made meets a webhook that does not answer, so many times; one that is there is refused."""
+    said = 'Internal error occurred: failed calling webhook "mjobset.kb.io": context deadline exceeded'
+    left = iter([None, *[{"status": 500, "body": {"message": said}}] * times])
+
+    def before(call: Mapping[str, Any]) -> dict[str, Any] | None:
+        if call["verb"] != "POST" or "/jobsets" not in call["path"]:
+            return None
+        if f"{call['path'].partition('?')[0]}/{call['body']['metadata']['name']}" in api.objects:
+            return {"status": 409, "body": {"message": "already exists"}}
+        return next(left, None)
+
+    api.before = before
+
+
+def test_a_webhook_that_does_not_answer_is_asked_again_and_each_load_is_made_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook_down(api, times=2)
+    made = runner(api)
+    monkeypatch.setattr(made, "nap", lambda seconds: None)
+    begun = made.begin_on_each(load(1), ["gpu001", "gpu002"])
+    assert len(begun) == len(api.sets()) == 2
+
+
+def test_one_that_stays_away_is_named_and_leaves_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    webhook_down(api, times=9)
+    monkeypatch.setattr("validation.runners.kubernetes.WEBHOOK_S", 0.0)
+    with pytest.raises(BadAnswer, match=r"mjobset\.kb\.io.*context deadline exceeded"):
+        runner(api).begin_on_each(load(1), ["gpu001", "gpu002"])
+    assert api.objects == {}
+
+
 def test_a_node_without_the_image_of_sandboxes_is_named(api: Api) -> None:
     api.nodes["gpu001"]["status"]["images"] = []
     with pytest.raises(BadAnswer, match="the image of pod sandboxes"):

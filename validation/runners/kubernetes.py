@@ -26,7 +26,7 @@ from network.drivers.errors import BadAnswer, DeviceError
 from network.drivers.ssh import SshHost
 from validation.facts import kube
 from validation.facts.gather import address_of
-from validation.facts.kube import NODES, ApiServer, CallApi
+from validation.facts.kube import DONE, NODES, ApiServer, CallApi
 from validation.progress import note
 from validation.runners.engine import DRAINED_SINCE, Drain, Job, Load, OneRun, Sight, Standing, failed_items
 from validation.runners.jobset import (
@@ -62,6 +62,12 @@ REASON = f"{OUT_OF_SERVICE}-reason"
 NO_POWER = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 """Tells the cluster that a node is off for sure: its pods are given up at once
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
+WEBHOOK = "failed calling webhook"
+"""What the API server says of an object whose webhook it could not ask (k8s.io/apiserver v0.36.3,
+pkg/util/webhook/error.go)."""
+WEBHOOK_S = 120.0
+"""How long webhooks are asked again: a node that is silent is missed after 65 s at most (validation/kube.py, NOTICED_S), and until
+then one call of two waits its 10 s. A choice of ours."""
 RUNNING = "/api/v1/pods?fieldSelector=status.phase%3DRunning"
 MERGE = "application/merge-patch+json"
 POD_FIELDS = (
@@ -357,10 +363,22 @@ class Kubernetes(OneRun, ApiServer):
             return answers.line(made["spec.clusterIP"] + "")
 
     def _create(self, *sets: Mapping[str, Any]) -> None:
+        """Make JobSets. While a webhook does not answer, ask again: a node that has lost its power may have had one of its pods."""
         self.submitting()
-        self.ask(
-            *({"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets)
-        )
+        calls = [
+            {"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets
+        ]
+        end, accept = time.monotonic() + WEBHOOK_S, DONE
+        while True:
+            try:
+                self.ask(*calls, accept=accept)
+                return
+            except BadAnswer as error:
+                if WEBHOOK not in str(error) or time.monotonic() >= end:
+                    raise
+                note(f"a webhook of the cluster does not answer yet: {error}")
+            accept = (*DONE, 409)  # those before it are there
+            self.nap(POLL_S)
 
     def wait(self, job_id: int, budget_s: float) -> Job:
         """Wait for the end of a load and delete it; delete it earlier when the budget is spent, or when anything ends the wait.
