@@ -368,7 +368,8 @@ class Kubernetes(OneRun, ApiServer):
         calls = [
             {"verb": "POST", "path": f"{JOBSETS}?{STRICT}", "body": one, "only": ("metadata.name",)} for one in sets
         ]
-        end, accept = time.monotonic() + WEBHOOK_S, DONE
+        accept: Sequence[int] = DONE
+        end = time.monotonic() + WEBHOOK_S
         while True:
             try:
                 self.ask(*calls, accept=accept)
