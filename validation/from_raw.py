@@ -61,7 +61,7 @@ from validation.facts.storage_acts import PHASES, canaries_read, rates, read_by
 from validation.register import Item
 from validation.rejudge import MOST_NAMED, is_number
 from validation.runners import collectives as sweeps
-from validation.runners import control_plane, granted, names, platform_trials, preemption, xids
+from validation.runners import control_plane, granted, lookups, platform_trials, preemption, xids
 from validation.runners import nccl_tests as nvidias
 from validation.runners.burn_in import gpu_nodes, joined
 from validation.runners.engine import Ran, Rank, workload_of
@@ -736,7 +736,7 @@ OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
     "P-14.applied": (etcd.Encrypted, lambda said, subject, plan: kube.encrypted(said)),
     "P-15.measured": (etcd.Restored, lambda said, subject, plan: kube.restored(said)),
     "P-17.measured": (platform_trials.Unfit, lambda said, subject, plan: kube.node_unfit(said)),
-    "P-19.measured": (names.Asked, lambda said, subject, plan: kube.named(said)),
+    "P-19.measured": (lookups.Asked, lambda said, subject, plan: kube.named(said)),
 }
 """By item about a trial of the platform, the shape of what it gave and how its check judges that."""
 

@@ -64,7 +64,7 @@ from validation.runners import (
     control_plane,
     granted,
     kubernetes,
-    names,
+    lookups,
     platform_trials,
     preemption,
     slurm,
@@ -429,7 +429,7 @@ def grants(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
 @pytest.fixture(scope="session")
 def names_asked(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """By node: what a pod was told of a name by the cluster's DNS."""
-    return _told(lambda: names.try_names(plan, platform))
+    return _told(lambda: lookups.try_names(plan, platform))
 
 
 @pytest.fixture(scope="session")

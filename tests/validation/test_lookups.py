@@ -11,7 +11,7 @@ from network.drivers.ssh import SshHost
 from tests.plans import plan_of
 from tests.validation.test_granted import Api
 from validation import from_raw, kube
-from validation.runners import names
+from validation.runners import lookups
 from validation.runners.kubernetes import Kubernetes
 from validation.workloads import names as in_pod
 
@@ -37,9 +37,9 @@ class Named(Api):
         return {**super().shown(made), "status.containerStatuses": [{"state": {"terminated": ended}}]}
 
 
-def tried(api: Api, plan: Plan) -> dict[str, names.Asked]:
+def tried(api: Api, plan: Plan) -> dict[str, lookups.Asked]:
     host = cast(SshHost, type("Controller", (), {"name": "ctl01"})())
-    return names.try_names(plan, Kubernetes(api, host, {}, {}, "training"))
+    return lookups.try_names(plan, Kubernetes(api, host, {}, {}, "training"))
 
 
 def test_a_pod_of_each_gpu_node_asks_and_is_deleted(plan: Plan) -> None:
