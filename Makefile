@@ -15,7 +15,7 @@ setup: ## Install what is missing: packages, Python environment, Pulumi CLI, nod
 setup-platform: setup ## Kubernetes from its Go modules into the cache: 12 minutes of processor time, 5 GB while it builds, once
 	@$(PYTHON) -m infra.setup.platform
 
-setup-controllers: setup-platform ## Kueue, JobSet, kwok, CoreDNS, NVIDIA's plugin and toolkit from Go modules: 16 minutes more, 4 GB while they build, once
+setup-controllers: setup-platform ## Kueue, JobSet, kwok, CoreDNS, NVIDIA's plugin and toolkit from Go modules: 18 minutes more, 4 GB while they build, once
 	@$(PYTHON) -m infra.setup.controllers
 
 demo: setup ## Set-up, then the main job on the lab, then the verdict; the lab stays up
