@@ -736,7 +736,7 @@ OF_TRIALS: Mapping[str, tuple[Any, Callable[[Any, str, Plan], kube.Judged]]] = {
     "P-14.applied": (etcd.Encrypted, lambda said, subject, plan: kube.encrypted(said)),
     "P-15.measured": (etcd.Restored, lambda said, subject, plan: kube.restored(said)),
     "P-17.measured": (platform_trials.Unfit, lambda said, subject, plan: kube.node_unfit(said)),
-    "P-19.measured": (lookups.Asked, lambda said, subject, plan: kube.named(said)),
+    "P-19.measured": (lookups.Lookup, lambda said, subject, plan: kube.api_server_found(said)),
 }
 """By item about a trial of the platform, the shape of what it gave and how its check judges that."""
 

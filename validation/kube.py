@@ -324,13 +324,14 @@ def _not_served(pods: Mapping[str, Mapping[str, Any]], site: Site) -> Iterator[s
         if runtime and (lacking := sorted({*DRIVER} - {*one["driver"]})):
             yield (
                 f"{trial}: the runtime {runtime} did not put {' and '.join(lacking)} of the driver into it: "
-                "`nvidia-ctk cdi generate --output=/dev/null` on the node says what it finds"
+                "the last line of `nvidia-ctk cdi generate >/dev/null` on the node says what is missing"
             )
         of_node = {*one["rdma_of_node"]} if rdma else set()
         if absent := of_node - {*one["rdma"]}:
             yield f"{trial}: it lacks {len(absent)} of the {len(of_node)} RDMA devices of its node: `ls /dev/infiniband` there"
         if of_node and one["may_pin"] != UNLIMITED:
-            yield f"{trial}: it may pin {one['may_pin'] or 'no'} bytes, RDMA needs no limit: LimitMEMLOCK of containerd.service"
+            pins = one["may_pin"] or "no"
+            yield f"{trial}: it may pin {pins} bytes, RDMA needs no limit: playbooks/site.yml (role kubelet) sets LimitMEMLOCK"
 
 
 def _not_together(pods: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -354,22 +355,22 @@ def _minors(minors: Sequence[int]) -> str:
     return ", ".join(f"/dev/nvidia{minor}" for minor in minors) or "no GPU"
 
 
-def named(one: Mapping[str, Any]) -> Judged:
-    """What a pod of one GPU node was told of the API server's name: its address as a service, by the cluster's DNS."""
-    problems = [
-        *([one["why"]] if one["why"] else []),
-        *(
-            [f"its name server is {', '.join(one['servers']) or 'none'}, expected {DNS_SERVICE} (role kubelet)"]
-            if one["servers"] != [DNS_SERVICE] and (one["servers"] or not one["why"])
-            else []
-        ),
-        *(
-            [f"the API server's name is {', '.join(one['addresses'])}, expected {API_SERVICE}"]
-            if one["addresses"] and one["addresses"] != [API_SERVICE]
-            else []
-        ),
-        *([] if one["addresses"] or one["why"] else ["the API server's name has no address"]),
-    ]
+def api_server_found(one: Mapping[str, Any]) -> Judged:
+    """What a pod of one GPU node learnt of the API server's name: its address as a service, from the cluster's DNS."""
+    servers, addresses = ", ".join(one["servers"]) or "none", ", ".join(one["addresses"]) or "no address"
+    problems = []
+    if not one["began"]:
+        problems.append(one["why"])
+    elif one["servers"] != [DNS_SERVICE]:
+        problems.append(
+            f"its name server is {servers}, expected {DNS_SERVICE}: playbooks/site.yml (role kubelet) sets it for new pods"
+        )
+    elif one["addresses"] != [API_SERVICE]:
+        why = f" ({one['why']})" if one["why"] else ""
+        problems.append(
+            f"the API server's name has {addresses}{why}, expected {API_SERVICE}: `kubectl -n kube-system get pods -o wide "
+            "-l k8s-app=kube-dns` shows the DNS, `systemctl status kube-proxy` on the node what leads there"
+        )
     return {"took_ms": one["took_ms"]}, problems
 
 

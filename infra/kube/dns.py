@@ -9,7 +9,7 @@ every kubelet (role kubelet), which writes it into /etc/resolv.conf of pods.
 import math
 from typing import Any
 
-from infra.kube.manifests import CONFIGURED, CONTROL_PLANE, Object, digest, named, several
+from infra.kube.manifests import CONFIGURED, CONTROL_PLANE, Object, digest, image_name, several
 
 IMAGE = "registry.k8s.io/coredns/coredns:v1.14.2"
 """The version of kubeadm 1.36.3 (kubernetes v1.36.3, cmd/kubeadm/app/constants/constants.go), as is all below but where it says so
@@ -43,7 +43,7 @@ def objects(address: str, *, nodes: int, upstream: bool, registry: str | None = 
         {"name": name, "port": port, "protocol": protocol, "targetPort": port}
         for name, (port, protocol) in PORTS.items()
     ]
-    deployment = _object("apps/v1", "Deployment", NAME, {"spec": _deployment(text, named(IMAGE, registry))}, SPACE)
+    deployment = _object("apps/v1", "Deployment", NAME, {"spec": _deployment(text, image_name(IMAGE, registry))}, SPACE)
     replicas = min(nodes, max(2, math.ceil(nodes / NODES_PER_REPLICA)))
     budgets = [several(deployment, replicas)] if replicas > 1 else []
     return [

@@ -173,11 +173,11 @@ def adapted(
 
 
 def image(source: Source, registry: str | None = None) -> str:
-    """The image's name, as `named`."""
-    return named(source.image, registry)
+    """The image's name, as `image_name`."""
+    return image_name(source.image, registry)
 
 
-def named(published: str, registry: str | None) -> str:
+def image_name(published: str, registry: str | None) -> str:
     """The name of an image in a registry of the site's own, which has it under its own path: `REGISTRY/kueue/kueue:v0.15.0`."""
     return f"{registry}/{published.partition('/')[2]}" if registry else published
 

@@ -42,8 +42,8 @@ class Platform(pulumi.ComponentResource):
         replicas = REPLICAS if self._nodes > 1 else 1
         site, registry = plan.site, plan.site.scheduler.registry
         releases = installed(registry, shared=texts, replicas=replicas, rdma=site.fabric.kind == "ib")
-        names = dns.objects(DNS_SERVICE, nodes=self._nodes, upstream=bool(site.addressing.dns), registry=registry)
-        for manifests in (names, *releases.values()):
+        dns_objects = dns.objects(DNS_SERVICE, nodes=self._nodes, upstream=bool(site.addressing.dns), registry=registry)
+        for manifests in (dns_objects, *releases.values()):
             self._declare_release(manifests)
         for one in objects:
             if one.key not in self.declared:

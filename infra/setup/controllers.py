@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra.kube import dns
-from infra.kube.manifests import DEVICE_PLUGIN, DRIVER_ROOT, JOBSET, KUEUE, Source, image, named
+from infra.kube.manifests import DEVICE_PLUGIN, DRIVER_ROOT, JOBSET, KUEUE, Source, image, image_name
 from infra.lab import base, gpus, kubernetes
 from infra.lab.paths import LabError
 from infra.toolchain import controllers
@@ -26,8 +26,8 @@ NVML_IN_POD = (f"BRINGUP_NVML_HARDWARE={DRIVER_ROOT}{gpus.IN_NODE}", "BRINGUP_NV
 PLUGIN = "bin/nvidia-device-plugin"
 
 
-def archives(built: Path, plugin: Path, names: Path) -> dict[str, bytes]:
-    """{file name: image archive} of the four. plugin, names: programs of the device plugin and of CoreDNS."""
+def archives(built: Path, plugin: Path, coredns: Path) -> dict[str, bytes]:
+    """{file name: image archive} of the four. plugin, coredns: programs of the device plugin and of CoreDNS."""
     made = {}
     for source in (KUEUE, JOBSET):
         files = {"manager": built / "bin" / source.name}
@@ -35,7 +35,7 @@ def archives(built: Path, plugin: Path, names: Path) -> dict[str, bytes]:
     files = {PLUGIN: plugin, **{path.lstrip("/"): Path(path) for path in libraries(plugin)}}
     name = image(DEVICE_PLUGIN, REGISTRY)
     made[_file(DEVICE_PLUGIN)] = kubernetes.archive(name, files, {}, [f"/{PLUGIN}"], env=NVML_IN_POD)
-    made["coredns.tar"] = kubernetes.archive(named(dns.IMAGE, REGISTRY), {"coredns": names}, {}, ["/coredns"])
+    made["coredns.tar"] = kubernetes.archive(image_name(dns.IMAGE, REGISTRY), {"coredns": coredns}, {}, ["/coredns"])
     return made
 
 
@@ -46,12 +46,12 @@ def libraries(program: Path) -> list[str]:
 
 def add_images(say: Callable[[str], None]) -> None:
     """Write the images beside those of `make setup-platform`, where they differ."""
-    built, plugin, names = controllers.controllers(), controllers.device_plugin(), controllers.coredns()
-    if built is None or plugin is None or names is None:
+    built, plugin, coredns = controllers.controllers(), controllers.device_plugin(), controllers.coredns()
+    if built is None or plugin is None or coredns is None:
         raise LabError("the controllers are not built: run make setup-controllers")
     kubernetes.ensure(say)
     folder, _, _ = kubernetes.places()
-    for name, content in archives(built, plugin, names).items():
+    for name, content in archives(built, plugin, coredns).items():
         path = folder / name
         if not path.exists() or path.read_bytes() != content:
             say(f"image {name}")

@@ -1,4 +1,4 @@
-"""What runs beside Kubernetes, from Go modules: Kueue, JobSet, kwok's simulated nodes, NVIDIA's device plugin and toolkit.
+"""What runs beside Kubernetes, from Go modules: Kueue, JobSet, kwok, CoreDNS, NVIDIA's device plugin and container toolkit.
 
     python -m infra.toolchain.controllers            build what is missing, after saying how long it takes
     python -m infra.toolchain.controllers --check    change nothing; exit status 0 when all are there, 1 when one is not

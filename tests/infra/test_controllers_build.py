@@ -9,6 +9,7 @@ import pytest
 
 from infra.toolchain import control_plane, controllers
 from infra.toolchain.paths import ToolchainError
+from inventory.site import load_site
 
 ALL = (*controllers.PROGRAMS, controllers.DEVICE_PLUGIN, controllers.COREDNS, *controllers.TOOLKIT)
 GO = """#!/bin/sh
@@ -67,9 +68,9 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
     plugin = controllers.device_plugin()
     assert plugin is not None
     assert plugin.read_text() == "built with cgo 1\n", "it loads NVIDIA's library, which is C"
-    of_names = controllers.coredns()
-    assert of_names is not None
-    assert of_names.read_text() == "built with cgo 0\n"
+    coredns = controllers.coredns()
+    assert coredns is not None
+    assert coredns.read_text() == "built with cgo 0\n"
     toolkit = controllers.container_toolkit()
     assert toolkit is not None
     assert {path.name for path in toolkit.iterdir()} == {"nvidia-container-runtime", "nvidia-ctk"}
@@ -81,6 +82,11 @@ def test_a_build_ends_in_the_cache_with_programs_and_manifests(
     assert not (cache / "build-controllers").exists()
     use(tmp_path, monkeypatch, fails="exit 9")
     assert controllers.ensure(quiet) == made, "a second run builds nothing"
+
+
+def test_the_lab_has_the_toolkit_that_its_site_pins() -> None:
+    pinned = load_site("lab-kubernetes").versions["container-toolkit"]
+    assert {one.version for one in controllers.TOOLKIT} == {f"v{pinned}"}
 
 
 def test_the_toolkit_is_built_where_the_others_are_there(cache: Path) -> None:

@@ -12,7 +12,7 @@ from capacity.services.platform import design
 from infra.cli import main
 from inventory.catalog import load_catalog
 from inventory.paths import repo_root, site_dir
-from inventory.site import Site, load_site
+from inventory.site import Site, SiteError, load_site
 from tests.plans import plan_of
 from validation.supported_gpus import why_not_tested
 
@@ -54,6 +54,13 @@ def test_render_writes_its_platform_as_a_file_for_kubectl(
     written = list(yaml.safe_load_all((tmp_path / "out" / "render" / "platform.yaml").read_text()))
     wanted = design(dataclasses.replace(plan_of("lab"), site=site))
     assert written == [one.manifest for one in wanted.objects]
+
+
+def test_a_site_with_the_driver_pins_the_container_toolkit_since_pods_with_gpus_need_it(site_file: Path) -> None:
+    without = 'versions: {kubernetes: "1.36.3", container-toolkit: null}'
+    site_file.write_text(site_file.read_text().replace('versions: {kubernetes: "1.36.3"}', without))
+    with pytest.raises(SiteError, match="container-toolkit.*pods with GPUs start by it"):
+        load_site(site_file)
 
 
 def test_ansible_and_the_burn_in_take_it(site: Site) -> None:

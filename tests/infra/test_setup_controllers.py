@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.kube import dns
-from infra.kube.manifests import SOURCES, image, named
+from infra.kube.manifests import SOURCES, image, image_name
 from infra.lab import kubernetes
 from infra.lab.paths import LabError
 from infra.setup import controllers as setup
@@ -59,7 +59,7 @@ def test_images_have_the_names_that_the_labs_site_gives_them(built: Path) -> Non
     made = archives(built)
     assert {opened(one)[0] for one in made.values()} == {
         *(image(source, registry) for source in SOURCES),
-        named(dns.IMAGE, registry),
+        image_name(dns.IMAGE, registry),
     }
 
 

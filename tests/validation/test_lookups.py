@@ -37,7 +37,7 @@ class Named(Api):
         return {**super().shown(made), "status.containerStatuses": [{"state": {"terminated": ended}}]}
 
 
-def tried(api: Api, plan: Plan) -> dict[str, lookups.Asked]:
+def tried(api: Api, plan: Plan) -> dict[str, lookups.Lookup]:
     host = cast(SshHost, type("Controller", (), {"name": "ctl01"})())
     return lookups.try_names(plan, Kubernetes(api, host, {}, {}, "training"))
 
@@ -47,7 +47,7 @@ def test_a_pod_of_each_gpu_node_asks_and_is_deleted(plan: Plan) -> None:
     api = Named(json.dumps(said))
     found = tried(api, plan)
     assert found == dict.fromkeys(("gpu001", "gpu002", "gpu003", "gpu004"), GOOD)
-    assert kube.named(found[NODE]) == ({"took_ms": 3}, [])
+    assert kube.api_server_found(found[NODE]) == ({"took_ms": 3}, [])
     for pod in api.pods:
         assert "hostNetwork" not in pod["spec"], "a pod in the node's network asks the node's name servers"
         (container,) = pod["spec"]["containers"]
@@ -57,7 +57,7 @@ def test_a_pod_of_each_gpu_node_asks_and_is_deleted(plan: Plan) -> None:
 
 @pytest.mark.parametrize("message", ["no json", "[]", '{"addresses": "all"}', '{"servers": [["x"]]}'])
 def test_a_pod_that_says_nothing_of_use_gives_the_reason(message: str, plan: Plan) -> None:
-    assert "cannot be read" in kube.named(tried(Named(message), plan)[NODE])[1][0]
+    assert "cannot be read" in kube.api_server_found(tried(Named(message), plan)[NODE])[1][0]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,17 @@ def test_a_pod_that_says_nothing_of_use_gives_the_reason(message: str, plan: Pla
     [
         ({"servers": ["192.0.2.53"]}, "its name server is 192.0.2.53, expected 10.96.0.10"),
         ({"servers": []}, "its name server is none"),
-        ({"addresses": ["192.0.2.1"]}, "the API server's name is 192.0.2.1, expected 10.96.0.1"),
-        ({"addresses": []}, "has no address"),
-        ({"addresses": [], "why": "[Errno -3] Temporary failure in name resolution"}, "Temporary failure"),
+        (
+            {"addresses": ["192.0.2.1"]},
+            "the API server's name has 192.0.2.1, expected 10.96.0.1: `kubectl -n kube-system",
+        ),
+        ({"addresses": []}, "the API server's name has no address, expected 10.96.0.1"),
+        ({"addresses": [], "why": "Temporary failure"}, "has no address (Temporary failure), expected 10.96.0.1"),
+        ({"began": "", "servers": [], "addresses": [], "why": "0/4 nodes are available"}, "0/4 nodes are available"),
     ],
 )
 def test_what_is_wrong_is_said(changed: dict[str, Any], why: str, plan: Plan) -> None:
-    (problem,) = kube.named(GOOD | changed)[1]
+    (problem,) = kube.api_server_found(GOOD | changed)[1]
     assert why in problem
     again = from_raw.computed("P-19.measured", NODE, plan, json.dumps(GOOD | changed).encode())
     assert isinstance(again, from_raw.Again)
@@ -89,12 +93,12 @@ def test_name_servers_are_read_and_a_name_is_asked_for(monkeypatch: pytest.Monke
     assert in_pod.servers(text) == ["10.96.0.10"]
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.96.0.1", 0))] * 2
     monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: found)
-    assert in_pod.asked("kubernetes.")["addresses"] == ["10.96.0.1"]
+    assert in_pod.look_up("kubernetes.")["addresses"] == ["10.96.0.1"]
 
     def fails(*asked: Any) -> Any:
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", fails)
-    said = in_pod.asked("kubernetes.")
+    said = in_pod.look_up("kubernetes.")
     assert said["addresses"] == []
     assert "Temporary failure" in str(said["why"])

@@ -253,7 +253,7 @@ def test_etcd_comes_back_from_its_backup(subject: str, plan: Plan, facts: Facts,
 @check("P-19.measured", inputs=(*PLATFORM, *PLACES))
 def test_pods_find_the_api_server_by_its_name(subject: str, plan: Plan, facts: Facts, names_asked: Told) -> Outcome:
     good = "the API server's name in {took_ms} ms, by the cluster's DNS"
-    return of_grants(kube.named, subject, plan, facts, names_asked, good)
+    return of_grants(kube.api_server_found, subject, plan, facts, names_asked, good)
 
 
 def of_preemption(plan: Plan, facts: Facts, yielded: Told) -> Outcome:

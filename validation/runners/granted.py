@@ -27,7 +27,7 @@ from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
 from validation.runners.kubernetes import Kubernetes
 from validation.runners.pods import LOADERS, apart, node_pod
-from validation.runners.trial_pods import BUDGET_S, TRIED, run_pods, told, unreadable
+from validation.runners.trial_pods import BUDGET_S, TRIED, message_of, run_pods, unreadable
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "granted.py"
 HOLD_S = 20
@@ -96,7 +96,7 @@ def _name(run: str, node: str, trial: str) -> str:
 def _grant(asked: int, found: Mapping[str, Any] | None) -> Grant:
     lists: dict[str, Any] = {part: [] for part in ("uuids", "seen", "opened", "driver", "rdma", "rdma_of_node")}
     empty = {"asked": asked, **lists, "may_pin": "", "began": "", "ended": "", "why": ""}
-    said, why = told(found)
+    said, why = message_of(found)
     if not why:
         try:
             return answers.read(Grant, {**empty, **said, "asked": asked, "why": ""}, Source("pod", "ask for its GPUs"))

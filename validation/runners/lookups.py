@@ -21,14 +21,14 @@ from network.drivers.answers import Line, Source, Whole
 from network.drivers.errors import DeviceError
 from validation.runners.kubernetes import Kubernetes
 from validation.runners.pods import node_pod
-from validation.runners.trial_pods import BUDGET_S, TRIED, run_pods, told, unreadable
+from validation.runners.trial_pods import BUDGET_S, TRIED, message_of, run_pods, unreadable
 
 PROGRAM = Path(__file__).parent.parent / "workloads" / "names.py"
 NAME = "kubernetes.default.svc.cluster.local."
 """Of the API server. The dot at its end keeps the resolver from trying it in other domains first."""
 
 
-class Asked(TypedDict):
+class Lookup(TypedDict):
     """What became of a pod: name servers that it has, addresses of the name, milliseconds until they were there, why there are
     none; when its container ran, as the kubelet says it.
     """
@@ -41,7 +41,7 @@ class Asked(TypedDict):
     why: Line
 
 
-def try_names(plan: Plan, engine: Kubernetes) -> dict[str, Asked]:
+def try_names(plan: Plan, engine: Kubernetes) -> dict[str, Lookup]:
     """By GPU node, what its pod said."""
     nodes = [one.name for one in design(plan, plan.catalog).nodes if one.gpus]
     run, image, command = (
@@ -53,15 +53,15 @@ def try_names(plan: Plan, engine: Kubernetes) -> dict[str, Asked]:
     labels = {TRIED: run}
     pods = [node_pod(node, name, command, image, limit_s=BUDGET_S, labels=labels) for node, name in names.items()]
     found = run_pods(engine, pods, run, "have asked for a name")
-    return {node: _asked(found.get(name)) for node, name in names.items()}
+    return {node: _lookup(found.get(name)) for node, name in names.items()}
 
 
-def _asked(found: Mapping[str, Any] | None) -> Asked:
+def _lookup(found: Mapping[str, Any] | None) -> Lookup:
     empty: dict[str, Any] = {"servers": [], "addresses": [], "took_ms": 0, "began": "", "ended": "", "why": ""}
-    said, why = told(found)
+    said, why = message_of(found)
     if not why:
         try:
-            return answers.read(Asked, {**empty, **said}, Source("pod", "ask for a name"))
+            return answers.read(Lookup, {**empty, **said}, Source("pod", "ask for a name"))
         except DeviceError as error:
             why = unreadable(error)
-    return cast(Asked, {**empty, "why": why})
+    return cast(Lookup, {**empty, "why": why})

@@ -1,7 +1,7 @@
 """Pods that run a program of ours on nodes of a cluster, say what it found in their termination message, and are deleted.
 
     found = run_pods(engine, [labelled(pod, run), ...], run, "have said which GPUs they have")
-    said, why = told(found.get(name))
+    said, why = message_of(found.get(name))
 
 Nothing that a pod or the API server says of it is believed to have a shape.
 """
@@ -63,7 +63,7 @@ def _ended(engine: Kubernetes, path: str, wanted: int, progress: str) -> dict[st
         engine.nap(POLL_S)
 
 
-def told(found: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]:
+def message_of(found: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]:
     """(what a pod said, with `began` and `ended` as its kubelet says them; why it said nothing). One of the two is empty."""
     if found is None:
         return {}, "the API server has no such pod any more"

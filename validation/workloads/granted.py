@@ -2,11 +2,16 @@
 
     python3 granted.py GPUS HOLD_S
 
-Writes JSON to the pod's termination message: the UUIDs that it was given (each is the name of a mount), the minor numbers of the
-device files in its /dev, and those among 0 to GPUS - 1 that it may open: a device file is made for each, which a container may do,
-so that what stands between the pod and a GPU is the kernel's device control and no missing file; which libraries of the driver are
-in its /usr; RDMA devices in its /dev beside those of the node, and how much memory it may pin for them. Holds its GPUs for HOLD_S
-seconds.
+Writes JSON to the pod's termination message and holds its GPUs for HOLD_S seconds. The JSON has
+
+    uuids           UUIDs of the GPUs that it was given: the device plugin makes a mount of that name for each
+    seen            minor numbers of the GPUs that have a device file in its /dev
+    opened          minor numbers of the GPUs, among 0 to GPUS - 1, that the kernel lets it open. Each is tried with a device file
+                    that we make, as any container may: a GPU whose file is only missing from /dev could be opened that way
+    driver          which libraries of NVIDIA's driver are in its /usr
+    rdma            RDMA devices in its /dev
+    rdma_of_node    RDMA devices of its node
+    may_pin         memory that it may pin, which RDMA needs: bytes, or 'unlimited'
 """
 
 import contextlib

@@ -22,7 +22,7 @@ def servers(text: str) -> list[str]:
     return [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
 
 
-def asked(name: str) -> dict[str, object]:
+def look_up(name: str) -> dict[str, object]:
     """What the resolver of the C library says of a name, IPv4."""
     began = time.monotonic()
     try:
@@ -34,4 +34,4 @@ def asked(name: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    MESSAGE.write_text(json.dumps({"servers": servers(RESOLV_CONF.read_text()), **asked(sys.argv[1])}))
+    MESSAGE.write_text(json.dumps({"servers": servers(RESOLV_CONF.read_text()), **look_up(sys.argv[1])}))

@@ -248,13 +248,19 @@ def tiers_are_given_once(catalog: Catalog, tiers: tuple[str, ...]) -> Iterator[P
 def software_in_use_is_pinned(
     catalog: Catalog, versions: dict[str, str], scheduler: Scheduler, inband: Inband
 ) -> Iterator[Problem]:
-    for component, why in ((scheduler.kind, "scheduler.kind"), (inband.nos, "inband.nos")):
+    in_use: dict[str, str] = {
+        scheduler.kind: f"scheduler.kind is {scheduler.kind}",
+        inband.nos: f"inband.nos is {inband.nos}",
+    }
+    if scheduler.kind == "kubernetes" and "driver" in versions:
+        in_use["container-toolkit"] = "pods with GPUs start by it"
+    for component, why in in_use.items():
         if component not in versions:
             yield Problem(
                 ("versions", component),
                 MISSING,
                 "",
-                f"the pinned version of {component}, since {why} is {component}",
+                f"the pinned version of {component}, since {why}",
                 f"add '{component}: \"...\"' in versions",
             )
 
