@@ -39,6 +39,9 @@ kubernetes_control_plane)."""
 METRICS_USER = "bringup:metrics"
 """The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
 
+RESERVATIONS_USER = "bringup:reservations"
+"""The user that opens and closes queues of reservations (role kubernetes_reservations)."""
+
 
 class ClusterError(Exception):
     """The site's plan has no room for the cluster; the text says which key to change."""
@@ -119,6 +122,7 @@ class Cluster:
                 Certificate(one.name, "controller-manager", "ca", "system:kube-controller-manager"),
                 Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
                 Certificate(one.name, "metrics", "ca", METRICS_USER),
+                Certificate(one.name, "reservations", "ca", RESERVATIONS_USER),
                 Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
             ]
         for one in self.nodes:
@@ -141,6 +145,7 @@ class Cluster:
             "kubelet_client": KUBELET_CLIENT,
             "health_group": HEALTH_GROUP,
             "metrics_user": METRICS_USER,
+            "reservations_user": RESERVATIONS_USER,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }

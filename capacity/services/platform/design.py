@@ -25,6 +25,9 @@ def design(plan: Plan) -> Platform:
     levels = topology.levels(plan)
     own_gpus = {one.name: one.min_gpus for one in plan.site.scheduler.accounts if one.min_gpus is not None}
     own = queues.own_amounts(wanted.nodes, own_gpus, shared)
+    reservations = {one.queue: one for one in plan.site.scheduler.reservations}
+    amounts = queues.own_amounts(wanted.nodes, {name: one.gpus for name, one in reservations.items()}, shared)
+    reserved = {reservations[name]: amount for name, amount in amounts.items()}
     totals = queues.capacity_of(wanted.nodes, shared, own)
     objects = (
         *tenancy.priority_classes(wanted.qos),
@@ -36,6 +39,6 @@ def design(plan: Plan) -> Platform:
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),
         *sharing.configuration(shared),
-        *queues.queues(wanted.accounts, totals, wanted.gpu_type, shared, own),
+        *queues.queues(wanted.accounts, totals, wanted.gpu_type, shared, own, reserved),
     )
     return Platform(objects, levels, gpus)

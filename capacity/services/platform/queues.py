@@ -7,18 +7,24 @@ account's own stand in its queue instead, with their part of CPUs and memory: ot
 (reclaimWithinCohort). A workload that has to borrow any resource it asks for preempts lower priorities alone (Kueue v0.15.0,
 QuantitiesFitInQuota and its callers).
 
+A reservation is such a queue as well, whose local queue the role kubernetes_reservations opens for its time alone. Its GPUs are
+not taken from the root: all others may use them before and after, and the topology lets no more workloads run than there is room
+for. While a workload of the reservation has no room, Kueue evicts those that borrow for it (v0.15.0, flavorassigner.go).
+
 v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.sharing import GPU_RESOURCE, Profile, whole
 from capacity.services.platform.tenancy import quantity
-from capacity.services.platform.topology import GPU
+from capacity.services.platform.topology import GPU, PREFIX
 from capacity.services.slurm import CHECK_ACCOUNT, Account, Node
+from inventory.site.sections.reservations import Reservation
 from inventory.site.sections.software import LOADS
 
 API = "kueue.x-k8s.io/v1beta1"
@@ -31,6 +37,14 @@ LOCAL_QUEUE = "default"
 """Kueue puts a job that names no queue into the local queue of this name."""
 LOADS_QUEUE = "acceptance"
 """The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
+
+
+OPENS, CLOSES = f"{PREFIX}/opens", f"{PREFIX}/closes"
+"""Labels of a reservation's local queue: its window, as TIME has it."""
+TIME = "%Y%m%dT%H%M%SZ"
+"""In UTC, in the basic form of ISO 8601: a label has no colon."""
+CLOSED, OPEN = "HoldAndDrain", "None"
+"""stopPolicy of a local queue that starts nothing and evicts what runs, and of one that is open."""
 
 
 def amounts_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, int]:
@@ -95,55 +109,89 @@ def queues(
     flavor: str,
     shared: Sequence[Profile] = (),
     own: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    reserved: Mapping[Reservation, Mapping[str, int]] = MappingProxyType({}),
 ) -> Iterator[PlatformObject]:
-    """Cohorts from the root down, then a cluster queue and a local queue per account. totals: without those of `own`, the amounts
-    that are an account's own.
+    """Cohorts from the root down, then a cluster queue and a local queue per account and reservation. totals: without those of
+    `own`, the amounts that are an account's own.
     """
     per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
-    parents = {account.parent for account in accounts}
+    parents = {account.parent for account in accounts} | {one.account for one in reserved}
     yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
     nothing = dict.fromkeys(totals, "0")
 
-    below = _with_those_below(accounts, {account: amounts[GPU_RESOURCE] for account, amounts in own.items()})
+    held = [*((name, amounts) for name, amounts in own.items()), *((one.account, reserved[one]) for one in reserved)]
+    below = _with_those_below(accounts, [(name, amounts[GPU_RESOURCE]) for name, amounts in held])
 
-    def limited(account: Account, nominal: Mapping[str, str]) -> list[dict[str, Any]]:
+    def limited(account: Account, nominal: Mapping[str, str], gpus: int) -> list[dict[str, Any]]:
+        """gpus: of the quota within, which are not borrowed."""
         most = account.max_gpus
         limits = {} if most is None else {name: quantity(most * count) for name, count in per_gpu.items()}
-        if most is not None:  # what is its own is not borrowed
-            limits[GPU_RESOURCE] = quantity(most - below.get(account.name, 0))
+        if most is not None:
+            limits[GPU_RESOURCE] = quantity(most - gpus)
         return _groups(nominal, flavor, limits)
 
     for account in accounts:
         if account.name in parents:
-            cohort = {"parentName": account.parent, "resourceGroups": limited(account, nothing)}
+            groups = limited(account, nothing, below.get(account.name, 0))
+            cohort = {"parentName": account.parent, "resourceGroups": groups}
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
         amounts = own.get(account.name, {})
-        spec = {
-            "cohort": account.name if account.name in parents else account.parent,
-            "namespaceSelector": _selects(account.name),
-            "queueingStrategy": "BestEffortFIFO",
-            "resourceGroups": limited(account, {**nothing, **_quantities(amounts)}),
-            "preemption": {
-                "withinClusterQueue": "LowerPriority",
-                "reclaimWithinCohort": "Any" if amounts else "LowerPriority",
-                "borrowWithinCohort": {"policy": "LowerPriority"},
-            },
-        }
-        yield PlatformObject(API, "ClusterQueue", account.name, {"spec": spec})
+        above = account.name if account.name in parents else account.parent
+        groups = limited(account, {**nothing, **_quantities(amounts)}, amounts.get(GPU_RESOURCE, 0))
+        yield _queue(account.name, above, _selects(account.name), groups, own=bool(amounts))
         yield PlatformObject(
             API, "LocalQueue", LOCAL_QUEUE, {"spec": {"clusterQueue": account.name}}, namespace=account.name
         )
+
+    for one, amounts in reserved.items():
+        yield from reservation(one, one.account, amounts, list(totals), flavor)
 
     body = {"spec": {"clusterQueue": CHECK_ACCOUNT}}
     yield PlatformObject(API, "LocalQueue", LOADS_QUEUE, body, namespace=LOADS)
 
 
-def _with_those_below(accounts: Sequence[Account], own: Mapping[str, int]) -> dict[str, int]:
-    """{account: GPUs that are its own or those of accounts below it}."""
+def reservation(
+    one: Reservation, cohort: str, amounts: Mapping[str, int], covered: Sequence[str], flavor: str
+) -> Iterator[PlatformObject]:
+    """The quota of a reservation, below a cohort, and its queue. It borrows no GPUs. covered: resources that every quota names."""
+    quota = {**dict.fromkeys(covered, "0"), **_quantities(amounts)}
+    groups = _groups(quota, flavor, {GPU_RESOURCE: "0"})
+    yield _queue(one.queue, cohort, _selects(one.account), groups, own=True)
+    window = {OPENS: one.start, CLOSES: one.end}
+    labels = tuple((name, moment(time)) for name, time in window.items())
+    body = {"spec": {"clusterQueue": one.queue}}
+    yield PlatformObject(API, "LocalQueue", one.name, body, namespace=one.account, labels=labels)
+
+
+def moment(time: datetime.datetime) -> str:
+    """A time as the label of a queue has it."""
+    return time.astimezone(datetime.UTC).strftime(TIME)
+
+
+def _queue(
+    name: str, cohort: str, selects: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], own: bool
+) -> PlatformObject:
+    """own: it has GPUs of its own, which it takes back from whoever borrows them."""
+    spec = {
+        "cohort": cohort,
+        "namespaceSelector": dict(selects),
+        "queueingStrategy": "BestEffortFIFO",
+        "resourceGroups": list(groups),
+        "preemption": {
+            "withinClusterQueue": "LowerPriority",
+            "reclaimWithinCohort": "Any" if own else "LowerPriority",
+            "borrowWithinCohort": {"policy": "LowerPriority"},
+        },
+    }
+    return PlatformObject(API, "ClusterQueue", name, {"spec": spec})
+
+
+def _with_those_below(accounts: Sequence[Account], own: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """{account: GPUs that are its own or those of accounts below it}. own: accounts and GPUs, an account perhaps several times."""
     parents = {account.name: account.parent for account in accounts}
     found: dict[str, int] = {}
-    for name, gpus in own.items():
+    for name, gpus in own:
         while name in parents:
             found[name] = found.get(name, 0) + gpus
             name = parents[name]

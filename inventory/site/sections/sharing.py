@@ -11,6 +11,7 @@ from pydantic import Field
 from inventory.catalog import Catalog
 from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
+from inventory.site.sections.reservations import most_at_once
 from inventory.site.sections.servers import Gpu, Server
 from inventory.site.sections.software import Scheduler
 from inventory.site.values import Section
@@ -78,13 +79,19 @@ def own_gpus_of_accounts_are_there(
 ) -> Iterator[Problem]:
     model = catalog.devices.get(server.model)
     own = sum(account.min_gpus or 0 for account in scheduler.accounts)
-    if model is None or not own:
+    reserved = most_at_once(scheduler.reservations)
+    if model is None or not own + reserved:
         return
     shared = sum(len(one.servers) for one in sharing)
     whole = max(0, server.count - shared) * model.bringup.gpus
     if own > whole:
         expected = f"at most the {whole} GPUs of servers that share none"
         yield Problem(("scheduler", "accounts"), "min_gpus of all accounts", str(own), expected, "lower min_gpus")
+    elif own + reserved > whole:
+        what, found = "reservations at one time, with min_gpus of all accounts", str(own + reserved)
+        expected = f"at most the {whole} GPUs of servers that share none"
+        do = "lower gpus, or move one to another time"
+        yield Problem(("scheduler", "reservations"), what, found, expected, do)
 
 
 @rule("gpu_sharing", "gpu")

@@ -12,6 +12,7 @@ from inventory.gpu_stack import load_stack
 from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
 from inventory.site.sections.networks import Inband
+from inventory.site.sections.reservations import Reservation
 from inventory.site.values import (
     IMAGE_REGISTRY,
     REPOSITORY_COMPONENT,
@@ -125,6 +126,11 @@ class Scheduler(Section):
         default=(), description="Who may submit; whoever is in none of them may not."
     )
     tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
+    reservations: tuple[Reservation, ...] = Field(
+        default=(),
+        exclude_if=absent,
+        description="GPUs kept for an account from one time to another. For kind kubernetes.",
+    )
     registry: Annotated[str, Field(pattern=IMAGE_REGISTRY)] | None = Field(
         default=None,
         description="Registry that has the images of Kueue, JobSet and NVIDIA's device plugin, each under its own path, such as "
@@ -141,6 +147,8 @@ class Scheduler(Section):
 
 LOADS = "bringup-loads"
 """The namespace of acceptance's loads (capacity/services/platform/tenancy.py)."""
+QUEUES_TAKEN = ("default", "acceptance")
+"""Names of local queues that are there already (capacity/services/platform/queues.py)."""
 LIMITS_TIERS_FROM = 36
 """Minor version of Kubernetes 1 that serves what capacity/services/platform/tier_limits.py makes (k8s.io/api v0.36.3,
 admissionregistration/v1)."""
@@ -236,6 +244,45 @@ def own_gpus_fit_into_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator
             if most is not None and held[name] > most:
                 expected = f"at most max_gpus of {name}, {most}, with those of others below it"
                 yield Problem(where, "more GPUs than the account may hold", str(held[name]), expected, "lower min_gpus")
+
+
+@rule("scheduler")
+def reservations_are_for_accounts_within_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    limits = {account.name: account.max_gpus for account in scheduler.accounts}
+    parents = {account.name: account.parent for account in scheduler.accounts}
+    held: dict[str, int] = {}
+    for account in scheduler.accounts:
+        for name in (account.name, *_ancestors(account.name, parents)):
+            held[name] = held.get(name, 0) + (account.min_gpus or 0)
+    seen = set[str]()
+    for number, one in enumerate(scheduler.reservations):
+        where: Path = ("scheduler", "reservations", number)
+        if scheduler.kind != "kubernetes":
+            do = "delete it, and use scontrol create reservation"
+            yield Problem(where, "an option of Kubernetes", one.name, "no reservations", do)
+        if one.name in QUEUES_TAKEN or not NAMESPACE.fullmatch(one.name):
+            expected = f"at most 63 lower-case letters, digits and hyphens, and not {' or '.join(QUEUES_TAKEN)}"
+            yield Problem((*where, "name"), "not a name for a queue", one.name, expected, "rename the reservation")
+        if one.name in seen:
+            yield Problem((*where, "name"), "a reservation given twice", one.name, "each name once", "rename one")
+        seen.add(one.name)
+        if one.queue in limits:
+            expected = f"no account named {one.queue}, which is the name of the reservation's queue"
+            yield Problem((*where, "name"), "the name of another queue", one.name, expected, "rename the reservation")
+        if one.account not in limits or one.account in parents.values():
+            near = nearest(one.account, set(limits) - set(parents.values()))
+            expected = "an account of scheduler.accounts with no others below it"
+            do = f"write {near}" if near else "name another account"
+            what = "not an account that jobs run in"
+            yield Problem((*where, "account"), what, one.account, expected, do, nearest=near)
+            continue
+        for name in (one.account, *_ancestors(one.account, parents)):
+            held[name] += one.gpus
+            most = limits.get(name)
+            if most is not None and held[name] > most:
+                expected = f"at most max_gpus of {name}, {most}, for all its reservations and min_gpus together"
+                do = "lower gpus, or delete reservations that are over"
+                yield Problem((*where, "gpus"), "more GPUs than the account may hold", str(held[name]), expected, do)
 
 
 @rule("tiers")

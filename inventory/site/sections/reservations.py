@@ -1,0 +1,41 @@
+"""GPUs that are kept for an account from one time to another."""
+
+import datetime
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field
+
+from inventory.site.values import Count, Section, Slug
+
+
+class Reservation(Section):
+    """GPUs that jobs of one account get for a window of time, from whoever has them."""
+
+    name: Slug = Field(description="Name of its queue in the account's namespace, which jobs name.")
+    account: Slug = Field(description="Account whose jobs it is for, with no others below it.")
+    gpus: Count = Field(description="GPUs, of servers that share none.")
+    start: AwareDatetime = Field(description="When it begins, with its offset from UTC, such as 2027-12-04T06:00:00Z.")
+    hours: Annotated[float, Field(gt=0, le=8760)] = Field(
+        description="How long it is, hours. What runs in it at its end is evicted with its grace."
+    )
+
+    @property
+    def queue(self) -> str:
+        """Name of its quota among those of all accounts."""
+        return f"reservation-{self.name}"
+
+    @property
+    def end(self) -> datetime.datetime:
+        """When it is over."""
+        return self.start + datetime.timedelta(hours=self.hours)
+
+
+def most_at_once(reservations: Iterable[Reservation]) -> int:
+    """GPUs of all reservations that are open at one time, at most."""
+    changes = [(time, gpus) for one in reservations for time, gpus in ((one.start, one.gpus), (one.end, -one.gpus))]
+    now = most = 0
+    for _, gpus in sorted(changes):  # one that ends is before one that begins at that time
+        now += gpus
+        most = max(most, now)
+    return most
