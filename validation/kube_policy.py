@@ -218,6 +218,9 @@ def reservations(said: Mapping[str, Any], plan: Plan) -> Judged:
     told, planned = said["reservation"], plan.site.scheduler.reservations
     queues = {str(one["queue"]): one for one in told["queues"]}
     at, problems = str(told["at"]), list[str]()
+    if not at:
+        why = told["why"] or "nothing"
+        return {"reservations": len(planned), "at": at}, [f"the queues were not read: the trial of one gave {why}"]
     windows = {f"{one.account}/{one.name}": (moment(one.start), moment(one.end)) for one in planned}
     for queue, window in windows.items():
         found = queues.get(queue)
@@ -232,7 +235,7 @@ def reservations(said: Mapping[str, Any], plan: Plan) -> Judged:
             problems.append(f"{queue} is a reservation that is not in the site file")
         elif (one["policy"] or OPEN) != wanted and (boundary > OPENED_WITHIN_S or queue == TRIAL):
             problems.append(f"{queue} is {one['policy'] or OPEN} at {at}, expected {wanted}: {TIMER}")
-    problems += [] if TRIAL in queues else [f"the reservation of the trial was not there in its time. {told['why']}"]
+    problems += [] if TRIAL in queues else ["the reservation of the trial was not there in its time"]
     return {"reservations": len(planned), "at": at}, problems
 
 

@@ -4,6 +4,8 @@ Units stand in key names: ``_w _kw _a _v _m _u _c _s _pb _gbps _kg _pct _weeks``
 conversion), refuses unknown keys and is immutable.
 """
 
+import contextlib
+import datetime
 import ipaddress
 import re
 from typing import Annotated, Any, Literal
@@ -111,6 +113,22 @@ def _version(value: Any) -> Any:
     return value
 
 
+def _moment(value: Any) -> Any:
+    """A time with its offset, as YAML reads it or as text, in UTC."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = datetime.datetime.fromisoformat(value)
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+        raise ValueError("a time with its offset from UTC, such as 2027-12-04T06:00:00Z or 2027-12-04T06:00:00+01:00")
+    return value.astimezone(datetime.UTC)
+
+
+Moment = Annotated[
+    datetime.datetime,
+    BeforeValidator(_moment),
+    PlainSerializer(datetime.datetime.isoformat, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 Network = Annotated[
     ipaddress.IPv4Network,
     BeforeValidator(_network),

@@ -116,7 +116,7 @@ def test_reservations_are_open_in_their_time_alone(
 def test_reserved_gpus_are_its_owners_in_its_time_and_others_before_and_after(
     subject: str, plan: Plan, facts: Facts, reservation_tried: PlatformSaid
 ) -> Outcome:
-    good = "{node}: the owner's job waited for the time, had it from {account} {start_s:g} s later, and had no pod {end_s:g} s after the end"
+    good = "{node}: its owner waited, had it {start_s:g} s after the begin in place of {account}, none {end_s:g} s after the end"
     return outcome(kube_policy.window, plan, reservation_tried, controllers(plan, facts), good, "reservation")
 
 

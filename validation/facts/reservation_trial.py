@@ -67,11 +67,12 @@ NOTHING: dict[str, Any] = {
 class Clock:
     """The API server's time: that of a creation, and what has passed since."""
 
-    def __init__(self, created: str) -> None:
-        self._created, self._began = datetime.datetime.fromisoformat(created.replace("Z", "+00:00")), time.monotonic()
+    def __init__(self, created: str, monotonic: Callable[[], float]) -> None:
+        self._created, self._monotonic = datetime.datetime.fromisoformat(created.replace("Z", "+00:00")), monotonic
+        self._began = monotonic()
 
     def now(self) -> datetime.datetime:
-        return self._created + datetime.timedelta(seconds=time.monotonic() - self._began)
+        return self._created + datetime.timedelta(seconds=self._monotonic() - self._began)
 
     def since(self, given: datetime.datetime) -> float:
         """Seconds, below 0 before it."""
@@ -81,8 +82,8 @@ class Clock:
 class Window:
     """A reservation of the checks' account with the GPUs of one node."""
 
-    def __init__(self, plan: Plan, site: Site) -> None:
-        self.site = site
+    def __init__(self, plan: Plan, site: Site, monotonic: Callable[[], float]) -> None:
+        self.site, self._monotonic = site, monotonic
         path = f"/apis/{API}/namespaces/{CHECK_ACCOUNT}/localqueues"
         self.path, self.quota = f"{path}/{NAME}", f"{CLUSTER_QUEUES}/reservation-{NAME}"
         wanted, shared = nodes_of(plan, plan.catalog), profiles(plan)
@@ -101,7 +102,7 @@ class Window:
             site.ask({"verb": "POST", "path": CLUSTER_QUEUES, "body": self._quota, "only": (MESSAGE,)})
             (made,) = site.ask({"verb": "GET", "path": self.quota, "only": (CREATED,)})
             with site.reading("read when the reservation was made"):
-                self.clock = Clock(line(made[CREATED] + ""))
+                self.clock = Clock(line(made[CREATED] + ""), self._monotonic)
             self.opens = (self.clock.now() + datetime.timedelta(seconds=LEAD_S)).replace(microsecond=0)
             closes = self.opens + datetime.timedelta(hours=HOURS)
             labels = {**self._queue["metadata"]["labels"], OPENS: moment(self.opens), CLOSES: moment(closes)}
@@ -135,7 +136,12 @@ class Window:
         self.site.until_gone(self.quota)
 
 
-def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
+def ask(
+    plan: Plan,
+    call: CallApi,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
     """What became of both. `account`, `node`: whose the first Job is and where it ran, '' for nowhere; `before`: most pods of the
     owner's Job before the begin, the queue's stopPolicy, and Kueue's words; `start_s`, `end_s`: from begin and end until it ran
     and had no pod, None where not; `evicted`: why Kueue took the node from the first; `queues`: all reservations at the time `at`,
@@ -147,7 +153,7 @@ def ask(plan: Plan, call: CallApi, sleep: Callable[[float], None] = time.sleep) 
     said = {**NOTHING, "account": account}
     with site.priority(BELOW_ALL) as low, site.priority(LEAST_BUT_ONE) as high:
         other, owner = site.of(account, high), site.of(CHECK_ACCOUNT, {**low, QUEUE: NAME})
-        window = Window(plan, site)
+        window = Window(plan, site, monotonic)
         with other.job(HAS, 1, gpus=site.largest):
             other.until(HAS, 1)
             _, nodes, why = other.seen(HAS)

@@ -4,9 +4,9 @@ import datetime
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from inventory.site.values import Count, Section, Slug
+from inventory.site.values import Count, Moment, Section, Slug
 
 
 class Reservation(Section):
@@ -15,7 +15,7 @@ class Reservation(Section):
     name: Slug = Field(description="Name of its queue in the account's namespace, which jobs name.")
     account: Slug = Field(description="Account whose jobs it is for, with no others below it.")
     gpus: Count = Field(description="GPUs, of servers that share none.")
-    start: AwareDatetime = Field(description="When it begins, with its offset from UTC, such as 2027-12-04T06:00:00Z.")
+    start: Moment = Field(description="When it begins, with its offset from UTC.")
     hours: Annotated[float, Field(gt=0, le=8760)] = Field(
         description="How long it is, hours. What runs in it at its end is evicted with its grace."
     )

@@ -88,7 +88,7 @@ def own_gpus_of_accounts_are_there(
         expected = f"at most the {whole} GPUs of servers that share none"
         yield Problem(("scheduler", "accounts"), "min_gpus of all accounts", str(own), expected, "lower min_gpus")
     elif own + reserved > whole:
-        what, found = "reservations at one time, with min_gpus of all accounts", str(own + reserved)
+        what, found = "more GPUs at one time than the site has, with min_gpus", str(own + reserved)
         expected = f"at most the {whole} GPUs of servers that share none"
         do = "lower gpus, or move one to another time"
         yield Problem(("scheduler", "reservations"), what, found, expected, do)
