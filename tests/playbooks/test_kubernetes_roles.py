@@ -29,7 +29,15 @@ from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
 CONTAINERD = "/etc/containerd/config.toml"
-ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet", "kubernetes_metrics")
+ROLES = (
+    "kubernetes",
+    "kubernetes_control_plane",
+    "kubernetes_balancer",
+    "node_check",
+    "kubelet",
+    "kubernetes_metrics",
+    "kubernetes_reservations",
+)
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
@@ -152,7 +160,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
     book = [
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
-            ("controller", ["kubernetes_control_plane", "kubernetes_metrics"]),
+            ("controller", ["kubernetes_control_plane", "kubernetes_metrics", "kubernetes_reservations"]),
             ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet", "kubernetes_metrics"]),
         )
     ]
@@ -411,6 +419,16 @@ def test_metrics_are_written_where_the_node_exporter_reads_them(written: Any) ->
         assert program.split()[-1] in written[host]
     assert "/etc/kubernetes/pki/metrics.pem" in written["ctl01"]
     assert "/etc/kubernetes/pki/metrics.pem" not in written["gpu001"]
+
+
+def test_controllers_open_and_close_reservations_with_a_certificate_of_their_own(written: Any) -> None:
+    program = "/usr/local/libexec/bringup/kubernetes_reservations.py"
+    text = unit(written, "ctl01", "bringup-kubernetes-reservations")
+    assert f"ExecStart=/usr/bin/python3 -I {program} --api-port 6443\n" in text
+    assert {program, "/etc/kubernetes/pki/reservations.pem"} <= set(written["ctl01"])
+    timer = written["ctl01"]["/etc/systemd/system/bringup-kubernetes-reservations.timer"]["content"]
+    assert "OnUnitInactiveSec=10\n" in timer
+    assert not [path for path in written["gpu001"] if "reservations" in path]
 
 
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:
