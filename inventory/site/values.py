@@ -164,6 +164,10 @@ REPOSITORY_URL = (
     r"^(?:https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=/-]*)?|file:///[A-Za-z0-9._~+=/-]+)"
     r"$(?!\n)"
 )
+LOGIN_ISSUER = r"^https://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+-]+)*/?$(?!\n)"
+"""Without query and fragment (OpenID Connect Discovery 1.0, section 3)."""
+LOGIN_CLAIM = r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$(?!\n)"
+LOGIN_GROUP = r"^[A-Za-z0-9/_][A-Za-z0-9 ._:/@-]{0,126}$(?!\n)"
 IMAGE_REGISTRY = r"^[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$(?!\n)"
 """HOST[:PORT][/PATH] of a name of an image (https://pkg.go.dev/github.com/distribution/reference)."""
 REPOSITORY_NAME = r"^[a-z0-9][a-z0-9-]{0,40}$(?!\n)"

@@ -28,6 +28,7 @@ def design(plan: Plan) -> Platform:
     reservations = {one.queue: one for one in plan.site.scheduler.reservations}
     amounts = queues.own_amounts(wanted.nodes, {name: one.gpus for name, one in reservations.items()}, shared)
     reserved = {reservations[name]: amount for name, amount in amounts.items()}
+    groups = {one.name: one.groups for one in plan.site.scheduler.accounts}
     totals = queues.capacity_of(wanted.nodes, shared, own)
     objects = (
         *tenancy.priority_classes(wanted.qos),
@@ -35,7 +36,7 @@ def design(plan: Plan) -> Platform:
         *tenancy.loads(),
         *tier_limits.policies(plan.site.scheduler.tier_limits),
         *runtime.objects(plan.site),
-        *tenancy.namespaces(wanted.accounts, tiers, gpus, shared),
+        *tenancy.namespaces(wanted.accounts, tiers, gpus, shared, groups),
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),
         *sharing.configuration(shared),

@@ -1,8 +1,10 @@
 """One namespace per account: who may do what there, how many GPUs, which tiers, and no traffic from elsewhere."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from capacity.services.platform.logins import GROUPS
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.sharing import GPU_RESOURCE, Profile
 from capacity.services.platform.topology import ACCOUNT
@@ -75,17 +77,21 @@ def allowed_of(accounts: Sequence[Account], site_gpus: int, shared: Sequence[Pro
 
 
 def namespaces(
-    accounts: Sequence[Account], tiers: Sequence[str], site_gpus: int, shared: Sequence[Profile] = ()
+    accounts: Sequence[Account],
+    tiers: Sequence[str],
+    site_gpus: int,
+    shared: Sequence[Profile] = (),
+    groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[PlatformObject]:
-    """Everything of each account's namespace, the namespace first. site_gpus: whole ones."""
+    """Everything of each account's namespace, the namespace first. site_gpus: whole ones; groups: of the issuer, by account."""
     allowed = allowed_of(accounts, site_gpus, shared)
     for account in accounts:
         yield PlatformObject("v1", "Namespace", account.name, {}, labels=_namespace_labels(account.name))
         hard = {f"requests.{resource}": quantity(count) for resource, count in allowed[account.name].items()}
         yield _quota(account.name, "gpus", hard)
         yield from _tier_quotas(account, tiers)
-        if account.users:
-            yield _members(account)
+        if account.users or groups.get(account.name):
+            yield _members(account, groups.get(account.name, ()))
         yield from _network(account.name)
 
 
@@ -139,10 +145,11 @@ def _tier_quotas(account: Account, tiers: Sequence[str]) -> Iterator[PlatformObj
     yield _quota(account.name, "priority-class-missing", {"pods": "0"}, scope)
 
 
-def _members(account: Account) -> PlatformObject:
+def _members(account: Account, groups: Sequence[str]) -> PlatformObject:
+    named = [*(("User", user) for user in account.users), *(("Group", f"{GROUPS}{group}") for group in groups)]
     body = {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": MEMBER},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in account.users],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name} for kind, name in named],
     }
     return PlatformObject("rbac.authorization.k8s.io/v1", "RoleBinding", "members", body, namespace=account.name)
 

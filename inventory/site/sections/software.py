@@ -11,10 +11,12 @@ from inventory.catalog import Catalog
 from inventory.gpu_stack import load_stack
 from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
+from inventory.site.sections.logins import Login
 from inventory.site.sections.networks import Inband
 from inventory.site.sections.reservations import Reservation
 from inventory.site.values import (
     IMAGE_REGISTRY,
+    LOGIN_GROUP,
     REPOSITORY_COMPONENT,
     REPOSITORY_NAME,
     REPOSITORY_SUITE,
@@ -108,6 +110,11 @@ class SchedulerAccount(Section):
     users: tuple[Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")], ...] = Field(
         default=(), description="Login names that may charge to it."
     )
+    groups: tuple[Annotated[str, Field(pattern=LOGIN_GROUP)], ...] = Field(
+        default=(),
+        exclude_if=absent,
+        description="Groups of the issuer (login) whose members may charge to it. For kind kubernetes.",
+    )
 
 
 class Scheduler(Section):
@@ -131,6 +138,11 @@ class Scheduler(Section):
         exclude_if=absent,
         description="GPUs kept for an account from one time to another. For kind kubernetes.",
     )
+    login: Login | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Where users of Kubernetes log in; without it by certificates alone.",
+    )
     registry: Annotated[str, Field(pattern=IMAGE_REGISTRY)] | None = Field(
         default=None,
         description="Registry that has the images of Kueue, JobSet and NVIDIA's device plugin, each under its own path, such as "
@@ -152,6 +164,9 @@ QUEUES_TAKEN = ("default", "acceptance")
 LIMITS_TIERS_FROM = 36
 """Minor version of Kubernetes 1 that serves what capacity/services/platform/tier_limits.py makes (k8s.io/api v0.36.3,
 admissionregistration/v1)."""
+LOGINS_FROM = 30
+"""Minor version of Kubernetes 1 that reads AuthenticationConfiguration by default (k8s.io/apiserver,
+StructuredAuthenticationConfiguration)."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A label of RFC 1123, which the name of a Kubernetes namespace has to be."""
 
@@ -193,10 +208,15 @@ def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> 
                 yield Problem(path, not_built, str(value), "grace_s and max_hours", f"delete {key}; limit accounts")
 
 
-def has_mutating_policies(kubernetes: str) -> bool:
-    """Whether API servers of a version serve MutatingAdmissionPolicy v1. What is no version of Kubernetes 1 is another rule's."""
+def minor_of(kubernetes: str) -> int:
+    """The minor version of Kubernetes 1. What is none is a new one: that is another rule's."""
     found = re.match(r"1\.([0-9]{1,3})(?:\.|$)", kubernetes)
-    return not found or int(found[1]) >= LIMITS_TIERS_FROM
+    return int(found[1]) if found else LIMITS_TIERS_FROM
+
+
+def has_mutating_policies(kubernetes: str) -> bool:
+    """Whether API servers of a version serve MutatingAdmissionPolicy v1."""
+    return minor_of(kubernetes) >= LIMITS_TIERS_FROM
 
 
 @rule("scheduler", "versions")
@@ -212,6 +232,27 @@ def kubernetes_serves_what_limits_tiers(
                 where: Path = ("scheduler", "tier_limits", tier, key)
                 expected = f"versions.kubernetes 1.{LIMITS_TIERS_FROM} or later, which has MutatingAdmissionPolicy"
                 yield Problem(where, "a limit that this Kubernetes cannot keep", pin, expected, f"delete {key}")
+
+
+@rule("scheduler", "versions")
+def logins_are_those_of_kubernetes(
+    catalog: Catalog, scheduler: Scheduler, versions: dict[str, str]
+) -> Iterator[Problem]:
+    login, pin = scheduler.login, versions.get("kubernetes", "")
+    if scheduler.kind != "kubernetes":
+        if login is not None:
+            what = "an option of Kubernetes"
+            yield Problem(("scheduler", "login"), what, login.issuer, "no such key", "delete login")
+    elif login is not None and minor_of(pin) < LOGINS_FROM:
+        expected = f"versions.kubernetes 1.{LOGINS_FROM} or later, which has AuthenticationConfiguration"
+        yield Problem(
+            ("scheduler", "login"), "logins that this Kubernetes does not have", pin, expected, "delete login"
+        )
+    for number, account in enumerate(scheduler.accounts):
+        if account.groups and (login is None or scheduler.kind != "kubernetes"):
+            where: Path = ("scheduler", "accounts", number, "groups")
+            found, expected = ", ".join(account.groups), "scheduler.login of kind kubernetes, whose groups these are"
+            yield Problem(where, "groups that nobody signs", found, expected, "add login, or name users")
 
 
 @rule("scheduler")
