@@ -145,8 +145,7 @@ def members(plan: Plan) -> list[Account]:
 def rights(plan: Plan) -> Iterator[Right]:
     """For each account: what its first member may do there, what a member of others and a stranger may not, and nothing across.
 
-    Every member is asked for what leads to root on a node. A stranger with the first group of an account, where it has some, may what
-    its users may.
+    Every member is asked for what leads to root on a node. A stranger with the first group of an account may what its users may.
     """
     may = {(group, resource): verbs for group, resources, verbs in RULES for resource in resources}
     accounts = members(plan)
