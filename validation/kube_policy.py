@@ -13,7 +13,6 @@ from capacity.services.platform.queues import CLOSED, LOCAL_QUEUE, OPEN, ROOT, T
 from capacity.services.platform.sharing import GPU_RESOURCE, profiles
 from capacity.services.platform.tenancy import allowed_of
 from capacity.services.platform.topology import GPU, node_labels
-from capacity.services.slurm import CHECK_ACCOUNT
 from capacity.services.slurm import design as accounts_of
 from validation import kube
 from validation.facts import reservation_trial
@@ -38,7 +37,7 @@ PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
 RUNTIME = "containerd://"
 NO_NODE_HAS_THEM = "doesn't allow to fit any of 1 pod(s)"
 """What Kueue 0.15.0 says of one pod that fits on no node (pkg/cache/scheduler/tas_flavor_snapshot.go, notFitMessage)."""
-TRIAL = f"{CHECK_ACCOUNT}/{reservation_trial.NAME}"
+TRIAL = f"reservation-{reservation_trial.NAME}"
 OPENED_WITHIN_S = 60
 """In which a queue may still be as before: six rounds of what opens and closes them. A choice of ours."""
 TIMER = "journalctl -u bringup-kubernetes-reservations on the controllers"
@@ -92,7 +91,7 @@ def consistent(plan: Plan) -> Judged:
         for one in objects
         if one.kind == "LocalQueue" and one.name == LOCAL_QUEUE
     }
-    allowed = allowed_of(wanted.accounts, design(plan).gpus, profiles(plan))
+    allowed = allowed_of(wanted.accounts, design(plan).gpus, profiles(plan), plan.site.scheduler.reservations)
     limited = [one.name for one in wanted.accounts if one.max_gpus is not None]
     lowest = plan.site.tiers[-1:]
     problems = [
@@ -142,9 +141,8 @@ def allocation(plan: Plan) -> Judged:
     alone = gpu.loc[~gpu["name"].isin(shared), "model"]
     planned = sum(plan.catalog.device(str(model)).bringup.gpus for model in alone)
     quota: dict[str, int] = {}
-    reserved = {one.queue for one in plan.site.scheduler.reservations}  # whose GPUs others have as well
     for queue in objects.objects:
-        if queue.kind in ("Cohort", "ClusterQueue") and queue.name not in reserved:
+        if queue.kind in ("Cohort", "ClusterQueue"):
             for found in queue.body["spec"]["resourceGroups"][0]["flavors"][0]["resources"]:
                 quota[found["name"]] = quota.get(found["name"], 0) + _count(found["nominalQuota"])
     granted = quota.get(GPU_RESOURCE, 0)
@@ -221,7 +219,7 @@ def reservations(said: Mapping[str, Any], plan: Plan) -> Judged:
     if not at:
         why = told["why"] or "nothing"
         return {"reservations": len(planned), "at": at}, [f"the queues were not read: the trial of one gave {why}"]
-    windows = {f"{one.account}/{one.name}": (moment(one.start), moment(one.end)) for one in planned}
+    windows = {one.queue: (moment(one.start), moment(one.end)) for one in planned}
     for queue, window in windows.items():
         found = queues.get(queue)
         if found is None:

@@ -16,9 +16,9 @@ NOON = datetime.datetime(2027, 12, 4, 12, tzinfo=datetime.UTC)
 WINDOW = {module.OPENS: "20271204T120000Z", module.CLOSES: "20271204T140000Z"}
 
 
-def queue(policy: str | None = None, labels: Any = None, name: str = "big", namespace: str = "vision") -> Any:
-    spec = {"clusterQueue": "reservation-big"} | ({"stopPolicy": policy} if policy else {})
-    return {"metadata": {"name": name, "namespace": namespace, "labels": labels or WINDOW}, "spec": spec}
+def queue(policy: str | None = None, labels: Any = None, name: str = "reservation-big") -> Any:
+    spec = {"cohort": "root"} | ({"stopPolicy": policy} if policy else {})
+    return {"metadata": {"name": name, "labels": labels or WINDOW}, "spec": spec}
 
 
 class Api:
@@ -38,7 +38,7 @@ class Api:
 def test_its_words_are_those_of_the_plan() -> None:
     assert (module.OPENS, module.CLOSES, module.TIME) == (queues.OPENS, queues.CLOSES, queues.TIME)
     assert (module.OPEN, module.CLOSED) == (queues.OPEN, queues.CLOSED)
-    assert f"/apis/{queues.API}/localqueues" == module.QUEUES
+    assert f"/apis/{queues.API}/clusterqueues" == module.QUEUES
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ def test_what_is_as_it_should_be_is_not_written(capsys: pytest.CaptureFixture[st
 def test_it_is_opened_in_time_and_closed_after_it(capsys: pytest.CaptureFixture[str]) -> None:
     before = Api((200, {"items": [queue()]}), (200, {}))
     assert module.apply(before, NOON - datetime.timedelta(hours=1)) == []
-    path = "/apis/kueue.x-k8s.io/v1beta1/namespaces/vision/localqueues/big"
+    path = "/apis/kueue.x-k8s.io/v1beta1/clusterqueues/reservation-big"
     assert before.asked[1] == ("PATCH", path, {"spec": {"stopPolicy": "HoldAndDrain"}})
     inside = Api((200, {"items": [queue("HoldAndDrain")]}), (200, {}))
     assert module.apply(inside, NOON) == []
     assert inside.asked[1] == ("PATCH", path, {"spec": {"stopPolicy": "None"}})
-    assert capsys.readouterr().out == "vision/big: closed\nvision/big: open\n"
+    assert capsys.readouterr().out == "reservation-big: closed\nreservation-big: open\n"
 
 
 def test_one_that_is_refused_does_not_keep_the_others_and_is_named() -> None:
     listed = {"items": [queue(), queue(name="other"), queue(name="gone")]}
     api = Api((200, listed), (403, {"message": "no"}), (200, {}), (404, {}))
-    assert module.apply(api, NOON - datetime.timedelta(days=1)) == ["vision/big: not HoldAndDrain: status 403: no"]
+    assert module.apply(api, NOON - datetime.timedelta(days=1)) == ["reservation-big: not HoldAndDrain: status 403: no"]
     assert len(api.asked) == 4
     api = Api((200, listed), module.AskError("PATCH: timed out"), (200, {}), (200, {}))
     assert module.apply(api, NOON - datetime.timedelta(days=1)) == ["PATCH: timed out"]

@@ -18,10 +18,11 @@ from tests.plans import plan_of
 from tests.validation.test_gangs import pod
 from validation import from_raw, kube, kube_policy
 from validation.facts.kueue import CLUSTER_QUEUES, PRIORITIES, workloads
-from validation.facts.reservation_trial import HAS, NAME, OWNS, QUEUES, ask
+from validation.facts.reservation_trial import HAS, NAME, OWNS, ask
 
 BEGAN = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
-STOPPED = f"LocalQueue {NAME} is stopped"
+QUOTA = f"reservation-{NAME}"
+STOPPED = f"ClusterQueue {QUOTA} is inactive"
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,10 @@ class Cluster:
         return BEGAN + datetime.timedelta(seconds=self.passed_s)
 
     def policy(self) -> str:
-        queue = next(body for path, body in self.objects.items() if path.endswith(f"/localqueues/{NAME}"))
-        labels, late = queue["metadata"]["labels"], moment(self.at - datetime.timedelta(seconds=self.late_s))
+        labels, late = (
+            self.objects[f"{CLUSTER_QUEUES}/{QUOTA}"]["metadata"]["labels"],
+            moment(self.at - datetime.timedelta(seconds=self.late_s)),
+        )
         if self.early:
             return OPEN
         return OPEN if labels[OPENS] <= late and (late < labels[CLOSES] or not self.ends) else CLOSED
@@ -101,23 +104,18 @@ class Cluster:
         return self.read(path)
 
     def read(self, path: str) -> dict[str, Any]:
-        if path.startswith(QUEUES):
-            own = next(body["metadata"] for name, body in self.objects.items() if "/localqueues/" in name)
-            found = {
-                "metadata.namespace": own["namespace"],
-                "metadata.name": own["name"],
-                "metadata.labels": own["labels"],
-            }
-            return {"body": {"items": [*self.listed, {**found, "spec.stopPolicy": self.policy()}]}}
+        if path.startswith(f"{CLUSTER_QUEUES}?"):
+            own = self.objects[f"{CLUSTER_QUEUES}/{QUOTA}"]["metadata"]
+            found = {"metadata.name": own["name"], "metadata.labels": own["labels"], "spec.stopPolicy": self.policy()}
+            return {"body": {"items": [*self.listed, found]}}
         if path.startswith(CLUSTER_QUEUES):
             there = path in self.objects
             created = self.at.isoformat().replace("+00:00", "Z")
+            body = {"metadata.creationTimestamp": created, "metadata.name": QUOTA if there else None}
             return {
                 "status": 200 if there else 404,
-                "body": {"metadata.creationTimestamp": created, "metadata.name": NAME if there else None},
+                "body": body | {"spec.stopPolicy": self.policy() if there else None},
             }
-        if "/localqueues/" in path:
-            return {"body": {"spec.stopPolicy": self.policy()}}
         if path == workloads(path.split("/")[-2]):
             return {"body": {"items": [self.workload(name) for name in (HAS, OWNS)]}}
         (name,) = re.findall(r"job-name%3D(\S+)", path)
@@ -141,8 +139,7 @@ def said_by(cluster: Cluster, plan: Plan) -> dict[str, Any]:
 def test_a_node_is_its_owners_in_its_time_and_anothers_before_and_after(plan: Plan) -> None:
     cluster = Cluster()
     said = said_by(cluster, plan)
-    names = [("", "bringup-window"), ("vision", HAS), ("commissioning", NAME), ("commissioning", OWNS)]
-    assert set(names) <= {*cluster.made, ("", "bringup-window")}
+    assert cluster.made[2:] == [("vision", HAS), ("", QUOTA), ("commissioning", NAME), ("commissioning", OWNS)]
     value, problems = kube_policy.window(said, plan)
     assert problems == []
     assert (value["node"], value["account"]) == ("gpu001", "vision")
@@ -167,7 +164,8 @@ def test_its_job_asks_for_the_node_of_the_other_and_by_the_lower_priority(plan: 
     assert ranks[OWNS] < ranks[HAS] < 0
     assert jobs[OWNS]["spec"]["template"]["spec"]["nodeSelector"] == {HOSTNAME: "gpu001"}
     assert jobs[OWNS]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == NAME
-    (quota,) = [body for path, body in seen.items() if path.startswith(CLUSTER_QUEUES)]
+    quota = seen[f"{CLUSTER_QUEUES}/{QUOTA}"]
+    assert quota["spec"]["stopPolicy"] == CLOSED, "before the program has seen it"
     assert quota["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == "8"
 
 
@@ -202,10 +200,9 @@ def test_a_queue_that_nobody_closes_is_found(plan: Plan) -> None:
     assert problems[0] == f"the owner's job ran on after the end: {kube_policy.TIMER}"
 
 
-def listed(name: str, opens: str, closes: str, policy: str | None, namespace: str = "vision") -> dict[str, Any]:
+def listed(name: str, opens: str, closes: str, policy: str | None) -> dict[str, Any]:
     labels = {OPENS: opens, CLOSES: closes}
-    found = {"metadata.namespace": namespace, "metadata.name": name, "metadata.labels": labels}
-    return {**found, "spec.stopPolicy": policy}
+    return {"metadata.name": f"reservation-{name}", "metadata.labels": labels, "spec.stopPolicy": policy}
 
 
 def test_each_reservation_of_the_site_is_held_against_its_window() -> None:
@@ -221,7 +218,7 @@ def test_each_reservation_of_the_site_is_held_against_its_window() -> None:
         listed=[
             listed("now", now, moment(BEGAN + season), CLOSED),
             listed("later", later, moment(BEGAN + season + datetime.timedelta(hours=4)), None),
-            listed("moved", now, later, OPEN, "services"),
+            listed("moved", now, later, OPEN),
             listed("stranger", now, later, OPEN),
         ]
     )
@@ -229,11 +226,11 @@ def test_each_reservation_of_the_site_is_held_against_its_window() -> None:
     at = said["reservation"]["at"]
     assert sorted(kube_policy.reservations(said, plan)[1]) == sorted(
         [
-            "services/away is not there: pulumi up makes it",
-            f"services/moved is for {now} to {later}, planned {later} to {moment(BEGAN + season + datetime.timedelta(hours=4))}",
-            f"vision/now is {CLOSED} at {at}, expected {OPEN}: {kube_policy.TIMER}",
-            f"vision/later is {OPEN} at {at}, expected {CLOSED}: {kube_policy.TIMER}",
-            "vision/stranger is a reservation that is not in the site file",
+            "reservation-away is not there: pulumi up makes it",
+            f"reservation-moved is for {now} to {later}, planned {later} to {moment(BEGAN + season + datetime.timedelta(hours=4))}",
+            f"reservation-now is {CLOSED} at {at}, expected {OPEN}: {kube_policy.TIMER}",
+            f"reservation-later is {OPEN} at {at}, expected {CLOSED}: {kube_policy.TIMER}",
+            "reservation-stranger is a reservation that is not in the site file",
         ]
     )
 

@@ -178,7 +178,8 @@ def trials(plan: Plan) -> Iterator[Trial]:
     """For each account, as its first member: a pod that fits, and one for each rule that refuses it."""
     wanted = accounts_of(plan, plan.catalog)
     shared = profiles(plan)
-    allowed = allowed_of(wanted.accounts, sum(node.gpus for node in whole(wanted.nodes, shared)), shared)
+    gpus = sum(node.gpus for node in whole(wanted.nodes, shared))
+    allowed = allowed_of(wanted.accounts, gpus, shared, plan.site.scheduler.reservations)
     tiers = [one.name for one in wanted.qos]
     for account in members(plan):
         own = account.qos[0]

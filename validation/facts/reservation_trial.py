@@ -6,13 +6,13 @@ A Job of another account has a node. The reservation is a queue as the plan make
 checks, which begins LEAD_S later; the program of the role kubernetes_reservations opens it. Its owner's Job asks for that node, and
 with the lower of the two priorities: Kueue must let it wait until then, and evict the other for it then. Its end is moved to the
 time at which it runs: it must be evicted again, and the other come back. Both priorities are below every tier, and the reservation
-has GPUs of one node, so no other job is evicted for it while others hold no such priority. All is deleted at the end.
+has GPUs of one node, more than the site's quota: Kueue takes them from the least priority. All is deleted at the end.
 """
 
 import contextlib
 import datetime
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from capacity.model import Plan
@@ -21,7 +21,6 @@ from capacity.services.platform.queues import (
     CLOSED,
     CLOSES,
     OPENS,
-    ROOT,
     amounts_of,
     moment,
     own_amounts,
@@ -46,9 +45,8 @@ HOURS = 1.0
 """How long it would be if its end were not moved."""
 MERGE = "application/merge-patch+json"
 CREATED = "metadata.creationTimestamp"
-QUEUES = f"/apis/{API}/localqueues"
 LABELS, STOP = "metadata.labels", "spec.stopPolicy"
-QUEUE_FIELDS = ("metadata.namespace", "metadata.name", LABELS, STOP)
+QUEUE_FIELDS = ("metadata.name", LABELS, STOP)
 NOTHING: dict[str, Any] = {
     "account": "",
     "node": "",
@@ -91,7 +89,7 @@ class Window:
         one = Reservation(name=NAME, account=CHECK_ACCOUNT, gpus=site.largest, start=zero, hours=HOURS)
         amounts = own_amounts(wanted.nodes, {one.queue: one.gpus}, shared)[one.queue]
         covered = list(amounts_of(wanted.nodes, shared))
-        self._quota, self._queue = (made.manifest for made in reservation(one, ROOT, amounts, covered, wanted.gpu_type))
+        self._quota, self._queue = (made.manifest for made in reservation(one, amounts, covered, wanted.gpu_type))
 
     @contextlib.contextmanager
     def standing(self) -> Iterator[None]:
@@ -99,21 +97,16 @@ class Window:
         site = self.site
         self._delete()
         try:
-            site.ask({"verb": "POST", "path": CLUSTER_QUEUES, "body": self._quota, "only": (MESSAGE,)})
+            # closed from the start: the first Job must not come before the program that closes it
+            body = {**self._quota, "spec": {**self._quota["spec"], "stopPolicy": CLOSED}}
+            site.ask({"verb": "POST", "path": CLUSTER_QUEUES, "body": body, "only": (MESSAGE,)})
             (made,) = site.ask({"verb": "GET", "path": self.quota, "only": (CREATED,)})
             with site.reading("read when the reservation was made"):
                 self.clock = Clock(line(made[CREATED] + ""), self._monotonic)
             self.opens = (self.clock.now() + datetime.timedelta(seconds=LEAD_S)).replace(microsecond=0)
-            closes = self.opens + datetime.timedelta(hours=HOURS)
-            labels = {**self._queue["metadata"]["labels"], OPENS: moment(self.opens), CLOSES: moment(closes)}
-            # closed from the start: the first Job must not come before the program that closes it
-            body = {
-                **self._queue,
-                "metadata": {**self._queue["metadata"], "labels": labels},
-                "spec": {**self._queue["spec"], "stopPolicy": CLOSED},
-            }
+            self._label({OPENS: moment(self.opens), CLOSES: moment(self.opens + datetime.timedelta(hours=HOURS))})
             path = self.path.rpartition("/")[0]
-            site.ask({"verb": "POST", "path": path, "body": body, "only": (MESSAGE,)})
+            site.ask({"verb": "POST", "path": path, "body": self._queue, "only": (MESSAGE,)})
             yield
         finally:
             self._delete()
@@ -121,13 +114,16 @@ class Window:
     def end(self) -> datetime.datetime:
         """Move its end to now, and give that."""
         now = self.clock.now().replace(microsecond=0)
-        body = {"metadata": {"labels": {CLOSES: moment(now)}}}
-        self.site.ask({"verb": "PATCH", "path": self.path, "type": MERGE, "body": body, "only": (MESSAGE,)})
+        self._label({CLOSES: moment(now)})
         return now
+
+    def _label(self, labels: Mapping[str, str]) -> None:
+        body = {"metadata": {"labels": labels}}
+        self.site.ask({"verb": "PATCH", "path": self.quota, "type": MERGE, "body": body, "only": (MESSAGE,)})
 
     def policy(self) -> str:
         """Its stopPolicy."""
-        (found,) = self.site.ask({"verb": "GET", "path": self.path, "only": (STOP,)})
+        (found,) = self.site.ask({"verb": "GET", "path": self.quota, "only": (STOP,)})
         return line(str(found[STOP] or ""))
 
     def _delete(self) -> None:
@@ -188,11 +184,11 @@ def _inside(owner: Site, other: Site, window: Window, sleep: Callable[[float], N
         sleep(POLL_S)
     else:
         return {"why": why}
-    (listed,) = owner.ask({"verb": "GET", "path": f"{QUEUES}?labelSelector={OPENS}", "fields": QUEUE_FIELDS})
+    (listed,) = owner.ask({"verb": "GET", "path": f"{CLUSTER_QUEUES}?labelSelector={OPENS}", "fields": QUEUE_FIELDS})
     with owner.reading("read the queues of reservations"):
         queues = [
             {
-                "queue": f"{one['metadata.namespace']}/{one['metadata.name']}",
+                "queue": str(one["metadata.name"]),
                 "opens": str(one[LABELS].get(OPENS, "")),
                 "closes": str(one[LABELS].get(CLOSES, "")),
                 "policy": str(one[STOP] or ""),

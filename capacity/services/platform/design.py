@@ -29,14 +29,14 @@ def design(plan: Plan) -> Platform:
     amounts = queues.own_amounts(wanted.nodes, {name: one.gpus for name, one in reservations.items()}, shared)
     reserved = {reservations[name]: amount for name, amount in amounts.items()}
     groups = {one.name: one.groups for one in plan.site.scheduler.accounts}
-    totals = queues.capacity_of(wanted.nodes, shared, own)
+    totals = queues.capacity_of(wanted.nodes, shared, [*own.values(), *amounts.values()])
     objects = (
         *tenancy.priority_classes(wanted.qos),
         tenancy.member_role(),
         *tenancy.loads(),
         *tier_limits.policies(plan.site.scheduler.tier_limits),
         *runtime.objects(plan.site),
-        *tenancy.namespaces(wanted.accounts, tiers, gpus, shared, groups),
+        *tenancy.namespaces(wanted.accounts, tiers, gpus, shared, groups, plan.site.scheduler.reservations),
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),
         *sharing.configuration(shared),

@@ -7,15 +7,16 @@ account's own stand in its queue instead, with their part of CPUs and memory: ot
 (reclaimWithinCohort). A workload that has to borrow any resource it asks for preempts lower priorities alone (Kueue v0.15.0,
 QuantitiesFitInQuota and its callers).
 
-A reservation is such a queue as well, whose local queue the role kubernetes_reservations opens for its time alone. Its GPUs are
-not taken from the root: all others may use them before and after, and the topology lets no more workloads run than there is room
-for. While a workload of the reservation has no room, Kueue evicts those that borrow for it (v0.15.0, flavorassigner.go).
+A reservation is such a queue as well, which the role kubernetes_reservations opens for its time alone; others borrow its GPUs at
+all other times, since Kueue counts the quota of a closed queue (v0.15.0, Cache.Snapshot). It is below the root, and not in its
+account's cohort: there the account's other work would be within these GPUs, which nobody could take back.
 
 v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
 """
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -40,11 +41,12 @@ LOADS_QUEUE = "acceptance"
 
 
 OPENS, CLOSES = f"{PREFIX}/opens", f"{PREFIX}/closes"
-"""Labels of a reservation's local queue: its window, as TIME has it."""
+"""Labels of a reservation's queue: its window, as TIME has it."""
 TIME = "%Y%m%dT%H%M%SZ"
 """In UTC, in the basic form of ISO 8601: a label has no colon."""
 CLOSED, OPEN = "HoldAndDrain", "None"
-"""stopPolicy of a local queue that starts nothing and evicts what runs, and of one that is open."""
+"""stopPolicy of a cluster queue that starts nothing and evicts what runs, and of one that is open. That of a local queue would do
+the same, but nobody who waits for its GPUs would be looked at again (v0.15.0, QueueAssociatedInadmissibleWorkloadsAfter)."""
 
 
 def amounts_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, int]:
@@ -73,13 +75,11 @@ def own_amounts(
 
 
 def capacity_of(
-    nodes: Sequence[Node], shared: Sequence[Profile] = (), own: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    nodes: Sequence[Node], shared: Sequence[Profile] = (), own: Iterable[Mapping[str, int]] = ()
 ) -> dict[str, str]:
-    """{resource: quantity} of all GPU nodes, without what `own_amounts` gave to accounts."""
-    left = {
-        name: amount - sum(one.get(name, 0) for one in own.values())
-        for name, amount in amounts_of(nodes, shared).items()
-    }
+    """{resource: quantity} of all GPU nodes, without what `own_amounts` gave to accounts and reservations."""
+    given = list(own)
+    left = {name: amount - sum(one.get(name, 0) for one in given) for name, amount in amounts_of(nodes, shared).items()}
     return _quantities(left)
 
 
@@ -115,53 +115,48 @@ def queues(
     `own`, the amounts that are an account's own.
     """
     per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
-    parents = {account.parent for account in accounts} | {one.account for one in reserved}
+    parents = {account.parent for account in accounts}
     yield PlatformObject(API, "Cohort", ROOT, {"spec": {"resourceGroups": _groups(totals, flavor)}})
     nothing = dict.fromkeys(totals, "0")
 
-    held = [*((name, amounts) for name, amounts in own.items()), *((one.account, reserved[one]) for one in reserved)]
-    below = _with_those_below(accounts, [(name, amounts[GPU_RESOURCE]) for name, amounts in held])
+    below = _with_those_below(accounts, {account: amounts[GPU_RESOURCE] for account, amounts in own.items()})
 
-    def limited(account: Account, nominal: Mapping[str, str], gpus: int) -> list[dict[str, Any]]:
-        """gpus: of the quota within, which are not borrowed."""
+    def limited(account: Account, nominal: Mapping[str, str]) -> list[dict[str, Any]]:
         most = account.max_gpus
         limits = {} if most is None else {name: quantity(most * count) for name, count in per_gpu.items()}
-        if most is not None:
-            limits[GPU_RESOURCE] = quantity(most - gpus)
+        if most is not None:  # what is its own is not borrowed
+            limits[GPU_RESOURCE] = quantity(most - below.get(account.name, 0))
         return _groups(nominal, flavor, limits)
 
     for account in accounts:
         if account.name in parents:
-            groups = limited(account, nothing, below.get(account.name, 0))
-            cohort = {"parentName": account.parent, "resourceGroups": groups}
+            cohort = {"parentName": account.parent, "resourceGroups": limited(account, nothing)}
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
         amounts = own.get(account.name, {})
         above = account.name if account.name in parents else account.parent
-        groups = limited(account, {**nothing, **_quantities(amounts)}, amounts.get(GPU_RESOURCE, 0))
+        groups = limited(account, {**nothing, **_quantities(amounts)})
         yield _queue(account.name, above, _selects(account.name), groups, own=bool(amounts))
         yield PlatformObject(
             API, "LocalQueue", LOCAL_QUEUE, {"spec": {"clusterQueue": account.name}}, namespace=account.name
         )
 
     for one, amounts in reserved.items():
-        yield from reservation(one, one.account, amounts, list(totals), flavor)
+        yield from reservation(one, amounts, list(totals), flavor)
 
     body = {"spec": {"clusterQueue": CHECK_ACCOUNT}}
     yield PlatformObject(API, "LocalQueue", LOADS_QUEUE, body, namespace=LOADS)
 
 
 def reservation(
-    one: Reservation, cohort: str, amounts: Mapping[str, int], covered: Sequence[str], flavor: str
+    one: Reservation, amounts: Mapping[str, int], covered: Sequence[str], flavor: str
 ) -> Iterator[PlatformObject]:
-    """The quota of a reservation, below a cohort, and its queue. It borrows no GPUs. covered: resources that every quota names."""
+    """The quota of a reservation and its queue. It borrows no GPUs. covered: resources that every quota names."""
     quota = {**dict.fromkeys(covered, "0"), **_quantities(amounts)}
     groups = _groups(quota, flavor, {GPU_RESOURCE: "0"})
-    yield _queue(one.queue, cohort, _selects(one.account), groups, own=True)
-    window = {OPENS: one.start, CLOSES: one.end}
-    labels = tuple((name, moment(time)) for name, time in window.items())
-    body = {"spec": {"clusterQueue": one.queue}}
-    yield PlatformObject(API, "LocalQueue", one.name, body, namespace=one.account, labels=labels)
+    window = ((OPENS, moment(one.start)), (CLOSES, moment(one.end)))
+    yield replace(_queue(one.queue, ROOT, _selects(one.account), groups, own=True), labels=window)
+    yield PlatformObject(API, "LocalQueue", one.name, {"spec": {"clusterQueue": one.queue}}, namespace=one.account)
 
 
 def moment(time: datetime.datetime) -> str:
@@ -187,11 +182,11 @@ def _queue(
     return PlatformObject(API, "ClusterQueue", name, {"spec": spec})
 
 
-def _with_those_below(accounts: Sequence[Account], own: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """{account: GPUs that are its own or those of accounts below it}. own: accounts and GPUs, an account perhaps several times."""
+def _with_those_below(accounts: Sequence[Account], own: Mapping[str, int]) -> dict[str, int]:
+    """{account: GPUs that are its own or those of accounts below it}."""
     parents = {account.name: account.parent for account in accounts}
     found: dict[str, int] = {}
-    for name, gpus in own:
+    for name, gpus in own.items():
         while name in parents:
             found[name] = found.get(name, 0) + gpus
             name = parents[name]

@@ -1,7 +1,6 @@
 """GPUs that are kept for an account from one time to another."""
 
 import datetime
-from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
@@ -29,13 +28,3 @@ class Reservation(Section):
     def end(self) -> datetime.datetime:
         """When it is over."""
         return self.start + datetime.timedelta(hours=self.hours)
-
-
-def most_at_once(reservations: Iterable[Reservation]) -> int:
-    """GPUs of all reservations that are open at one time, at most."""
-    changes = [(time, gpus) for one in reservations for time, gpus in ((one.start, one.gpus), (one.end, -one.gpus))]
-    now = most = 0
-    for _, gpus in sorted(changes):  # one that ends is before one that begins at that time
-        now += gpus
-        most = max(most, now)
-    return most

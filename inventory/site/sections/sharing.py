@@ -11,7 +11,6 @@ from pydantic import Field
 from inventory.catalog import Catalog
 from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
-from inventory.site.sections.reservations import most_at_once
 from inventory.site.sections.servers import Gpu, Server
 from inventory.site.sections.software import Scheduler
 from inventory.site.values import Section
@@ -79,7 +78,7 @@ def own_gpus_of_accounts_are_there(
 ) -> Iterator[Problem]:
     model = catalog.devices.get(server.model)
     own = sum(account.min_gpus or 0 for account in scheduler.accounts)
-    reserved = most_at_once(scheduler.reservations)
+    reserved = sum(one.gpus for one in scheduler.reservations)
     if model is None or not own + reserved:
         return
     shared = sum(len(one.servers) for one in sharing)
@@ -88,9 +87,9 @@ def own_gpus_of_accounts_are_there(
         expected = f"at most the {whole} GPUs of servers that share none"
         yield Problem(("scheduler", "accounts"), "min_gpus of all accounts", str(own), expected, "lower min_gpus")
     elif own + reserved > whole:
-        what, found = "more GPUs at one time than the site has, with min_gpus", str(own + reserved)
+        what, found = "GPUs of all reservations, with min_gpus of all accounts", str(own + reserved)
         expected = f"at most the {whole} GPUs of servers that share none"
-        do = "lower gpus, or move one to another time"
+        do = "lower gpus, or delete reservations that are over or far away"
         yield Problem(("scheduler", "reservations"), what, found, expected, do)
 
 

@@ -288,13 +288,9 @@ def own_gpus_fit_into_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator
 
 
 @rule("scheduler")
-def reservations_are_for_accounts_within_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
-    limits = {account.name: account.max_gpus for account in scheduler.accounts}
-    parents = {account.name: account.parent for account in scheduler.accounts}
-    held: dict[str, int] = {}
-    for account in scheduler.accounts:
-        for name in (account.name, *_ancestors(account.name, parents)):
-            held[name] = held.get(name, 0) + (account.min_gpus or 0)
+def reservations_have_a_queue_and_an_account(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    names = {account.name for account in scheduler.accounts}
+    parents = {account.parent for account in scheduler.accounts}
     seen = set[str]()
     for number, one in enumerate(scheduler.reservations):
         where: Path = ("scheduler", "reservations", number)
@@ -307,23 +303,15 @@ def reservations_are_for_accounts_within_limits(catalog: Catalog, scheduler: Sch
         if one.name in seen:
             yield Problem((*where, "name"), "a reservation given twice", one.name, "each name once", "rename one")
         seen.add(one.name)
-        if one.queue in limits:
+        if one.queue in names:
             expected = f"no account named {one.queue}, which is the name of the reservation's queue"
             yield Problem((*where, "name"), "the name of another queue", one.name, expected, "rename the reservation")
-        if one.account not in limits or one.account in parents.values():
-            near = nearest(one.account, set(limits) - set(parents.values()))
+        if one.account not in names - parents:
+            near = nearest(one.account, names - parents)
             expected = "an account of scheduler.accounts with no others below it"
             do = f"write {near}" if near else "name another account"
             what = "not an account that jobs run in"
             yield Problem((*where, "account"), what, one.account, expected, do, nearest=near)
-            continue
-        for name in (one.account, *_ancestors(one.account, parents)):
-            held[name] += one.gpus
-            most = limits.get(name)
-            if most is not None and held[name] > most:
-                expected = f"at most max_gpus of {name}, {most}, for all its reservations and min_gpus together"
-                do = "lower gpus, or delete reservations that are over"
-                yield Problem((*where, "gpus"), "more GPUs than the account may hold", str(held[name]), expected, do)
 
 
 @rule("tiers")

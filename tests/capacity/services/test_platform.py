@@ -116,7 +116,7 @@ def test_each_accounts_limit_is_that_of_the_site_file(site: str, platform: Platf
 
 
 def test_gpus_of_an_account_s_own_stand_in_its_queue_and_are_not_borrowed() -> None:
-    """Of 32 GPUs 8 are those of services and 4 those of vision, which is below research: of its 24 it borrows 20 from outside."""
+    """Of 32 GPUs 8 are those of services and 4 those of vision, which is below research."""
     plan = plan_of("lab-kubernetes")
     own = {"services": 8, "vision": 4}
     accounts = tuple(one.model_copy(update={"min_gpus": own.get(one.name)}) for one in plan.site.scheduler.accounts)
@@ -129,7 +129,7 @@ def test_gpus_of_an_account_s_own_stand_in_its_queue_and_are_not_borrowed() -> N
     assert gpu_quota(cohorts["root"], "nominalQuota") == 20
     assert gpu_quota(cohorts["research"], "borrowingLimit") == 24 - 4
     limits = {name: gpu_quota(one, "borrowingLimit") for name, one in queues.items()}
-    assert limits == {"services": 0, "vision": 12, "research": 24, "commissioning": None}
+    assert limits == {"services": 0, "vision": 12, "research": 20, "commissioning": None}
     reclaims = {name: one["spec"]["preemption"]["reclaimWithinCohort"] for name, one in queues.items()}
     assert reclaims == {
         "services": "Any",
@@ -173,7 +173,7 @@ def test_own_parts_and_what_is_left_are_all_that_there_is() -> None:
             assert 0 <= amount * count - own[account][name] * gpus < gpus
     assert own["a"].keys() == {GPU, "cpu", "memory"}
     left = amounts_of(nodes, profiles)["cpu"] - own["a"]["cpu"] - own["b"]["cpu"]
-    assert capacity_of(nodes, profiles, own)["cpu"] == quantity(left)
+    assert capacity_of(nodes, profiles, own.values())["cpu"] == quantity(left)
 
 
 def test_a_lab_account_may_use_its_own_tiers_and_no_pod_goes_without_one() -> None:

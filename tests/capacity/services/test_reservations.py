@@ -2,16 +2,11 @@
 
 import dataclasses
 import datetime
-from typing import Any
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.services.platform.queues import CLOSES, OPENS
-from inventory.site.sections.reservations import Reservation, most_at_once
+from inventory.site.sections.reservations import Reservation
 from tests.plans import plan_of
 from validation import kube_policy
 
@@ -46,39 +41,41 @@ def gpus(plan: Plan, which: str) -> dict[str, str]:
     return found
 
 
-def test_a_reservation_has_its_gpus_in_a_queue_of_its_own_and_the_root_keeps_all() -> None:
+def test_a_reservation_has_its_gpus_in_a_queue_of_its_own_and_the_root_the_rest() -> None:
     before, plan = gpus(plan_of("lab-kubernetes"), "nominalQuota"), reserved(reservation("big", "vision", 16))
-    assert gpus(plan, "nominalQuota") == before | {"Cohort/vision": "0", "ClusterQueue/reservation-big": "16"}
-    assert gpus(plan, "nominalQuota")["Cohort/root"] == "32"
+    more = {"Cohort/root": "16", "ClusterQueue/reservation-big": "16"}
+    assert gpus(plan, "nominalQuota") == before | more
     assert kube_policy.allocation(plan)[1] == []
     assert kube_policy.consistent(plan)[1] == []
 
 
-def test_the_limit_of_an_account_holds_with_its_reservations_and_without() -> None:
-    """All that vision has is its 16 at most: it borrows 4 from outside and has 12, or its own jobs borrow all 16."""
-    limits = gpus(reserved(reservation("big", "vision", 12)), "borrowingLimit")
-    assert limits["Cohort/vision"] == str(16 - 12)
-    assert limits["ClusterQueue/vision"] == "16"
-    assert limits["ClusterQueue/reservation-big"] == "0"
-    assert limits["Cohort/research"] == str(24 - 12)
-    assert limits["ClusterQueue/research"] == "24"
+def test_it_comes_on_top_of_the_limit_of_its_account() -> None:
+    """The account's other work has what it had: 16 for vision."""
+    before = gpus(plan_of("lab-kubernetes"), "borrowingLimit")
+    plan = reserved(reservation("a", "vision", 12), reservation("b", "vision", 8, NOON + 9 * HOUR))
+    assert gpus(plan, "borrowingLimit") == before | {
+        "ClusterQueue/reservation-a": "0",
+        "ClusterQueue/reservation-b": "0",
+    }
+    quotas = {one.key: one.body["spec"]["hard"] for one in design(plan).objects if one.kind == "ResourceQuota"}
+    assert quotas["ResourceQuota/vision/gpus"] == {"requests.nvidia.com/gpu": "32"}
+    assert quotas["ResourceQuota/research/gpus"] == {"requests.nvidia.com/gpu": "24"}
 
 
-def test_own_gpus_and_reservations_of_an_account_are_counted_together() -> None:
-    plan = reserved(reservation("a", "vision", 4), reservation("b", "vision", 6, NOON + 9 * HOUR), vision=2)
-    limits = gpus(plan, "borrowingLimit")
-    assert (limits["Cohort/vision"], limits["ClusterQueue/vision"]) == (str(16 - 12), str(16 - 2))
-    assert gpus(plan, "nominalQuota")["Cohort/root"] == "30"
+def test_own_gpus_and_reservations_are_taken_from_the_root() -> None:
+    plan = reserved(reservation("a", "vision", 4), reservation("b", "services", 6, NOON + 9 * HOUR), vision=2)
+    assert gpus(plan, "nominalQuota")["Cohort/root"] == "20"
 
 
 def test_its_queue_says_its_window_in_utc_and_takes_back_from_every_tier() -> None:
     there = datetime.datetime(2027, 12, 4, 6, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
     objects = {one.key: one for one in design(reserved(reservation("big", "vision", 8, there, 1.5))).objects}
-    queue = objects["LocalQueue/vision/big"]
-    assert dict(queue.labels) == {OPENS: "20271204T050000Z", CLOSES: "20271204T063000Z"}
-    assert queue.body == {"spec": {"clusterQueue": "reservation-big"}}, "who opens it has stopPolicy alone"
-    spec = objects["ClusterQueue/reservation-big"].body["spec"]
-    assert (spec["cohort"], spec["preemption"]["reclaimWithinCohort"]) == ("vision", "Any")
+    queue, quota = objects["LocalQueue/vision/big"], objects["ClusterQueue/reservation-big"]
+    assert dict(quota.labels) == {OPENS: "20271204T050000Z", CLOSES: "20271204T063000Z"}
+    assert queue.body == {"spec": {"clusterQueue": "reservation-big"}}
+    spec = quota.body["spec"]
+    assert "stopPolicy" not in spec, "it is that of who opens and closes it"
+    assert (spec["cohort"], spec["preemption"]["reclaimWithinCohort"]) == ("root", "Any")
     assert spec["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "vision"}}
 
 
@@ -89,29 +86,5 @@ def test_cpus_and_memory_are_as_large_a_part_as_its_gpus() -> None:
         resources = objects[key].body["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
         return {one["name"]: one["nominalQuota"] for one in resources}
 
-    own, all_of_it = quota("ClusterQueue/reservation-big"), quota("Cohort/root")
-    assert int(own["cpu"]) * 4 == int(all_of_it["cpu"])
-
-
-@pytest.mark.parametrize(
-    ("given", "most"),
-    [
-        ([], 0),
-        ([(0, 4, 8)], 8),
-        ([(0, 4, 8), (4, 4, 16)], 16),
-        ([(0, 4, 8), (3, 4, 16)], 24),
-        ([(0, 9, 8), (1, 1, 4), (3, 1, 6)], 14),
-    ],
-)
-def test_reservations_count_together_while_their_times_meet(given: list[tuple[int, int, int]], most: int) -> None:
-    made = [reservation(f"r{n}", "a", gpus, NOON + begin * HOUR, hours) for n, (begin, hours, gpus) in enumerate(given)]
-    assert most_at_once(made) == most
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1, 64)), max_size=8))
-def test_most_at_once_is_that_of_the_fullest_hour(given: list[tuple[int, int, int]]) -> None:
-    made = [reservation(f"r{n}", "a", gpus, NOON + begin * HOUR, hours) for n, (begin, hours, gpus) in enumerate(given)]
-    hours: list[Any] = [
-        sum(gpus for begin, length, gpus in given if begin <= hour < begin + length) for hour in range(30)
-    ]
-    assert most_at_once(made) == max(hours)
+    own, rest = quota("ClusterQueue/reservation-big"), quota("Cohort/root")
+    assert int(own["cpu"]) * 3 == int(rest["cpu"])

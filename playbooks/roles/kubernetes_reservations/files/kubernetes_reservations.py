@@ -3,10 +3,11 @@
 
     kubernetes_reservations.py [--api-port 6443] [--pki /etc/kubernetes/pki]
 
-A reservation is a local queue of Kueue with the labels bringup.local/opens and bringup.local/closes, both UTC as 20271204T060000Z.
-Between these times its stopPolicy is None; before and afterwards it is HoldAndDrain, so that nothing starts there and Kueue evicts
-what still runs. What is as it should be is not written. A queue whose labels are no times is closed. Prints what it changed.
-Status 1: the API server does not answer, or refuses a change; the next run tries again. Standard library only.
+A reservation is a cluster queue of Kueue with the labels bringup.local/opens and bringup.local/closes, both UTC as
+20271204T060000Z. Between these times its stopPolicy is None; before and afterwards it is HoldAndDrain, so that nothing starts
+there and Kueue evicts what still runs. What is as it should be is not written. A queue whose labels are no times is closed.
+Prints what it changed. Status 1: the API server does not answer, or refuses a change; the next run tries again. Standard library
+only.
 """
 
 import argparse
@@ -27,8 +28,7 @@ BUDGET_S = 10
 BODY_MAX = 32 << 20
 """Bytes of an answer: 1,000 queues are about 2 MB."""
 HOST = "127.0.0.1"
-QUEUES = "/apis/kueue.x-k8s.io/v1beta1/localqueues"
-ONE = "/apis/kueue.x-k8s.io/v1beta1/namespaces/{}/localqueues/{}"
+QUEUES = "/apis/kueue.x-k8s.io/v1beta1/clusterqueues"
 OPENS, CLOSES = "bringup.local/opens", "bringup.local/closes"
 TIME = "%Y%m%dT%H%M%SZ"
 OPEN, CLOSED = "None", "HoldAndDrain"
@@ -78,19 +78,19 @@ def wanted(labels: Any, now: datetime.datetime) -> str:
     return OPEN if opens <= now < closes else CLOSED
 
 
-def changes(listed: Any, now: datetime.datetime) -> Iterator[tuple[str, str, str]]:
-    """(namespace, name, stopPolicy) of each queue that is not as it should be; AskError where the list is none."""
+def changes(listed: Any, now: datetime.datetime) -> Iterator[tuple[str, str]]:
+    """(name, stopPolicy) of each queue that is not as it should be; AskError where the list is none."""
     try:
         for one in listed["items"]:
             metadata = one["metadata"]
-            namespace, name = str(metadata["namespace"]), str(metadata["name"])
+            name = str(metadata["name"])
             policy = wanted(metadata.get("labels"), now)
-            if not (NAME.fullmatch(namespace) and NAME.fullmatch(name)):
-                raise ValueError(f"{namespace[:80]!r} and {name[:80]!r} are no names")
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name[:80]!r} is no name")
             if (one["spec"].get("stopPolicy") or OPEN) != policy:
-                yield namespace, name, policy
+                yield name, policy
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise AskError(f"list of local queues: {type(error).__name__}: {error}") from None
+        raise AskError(f"list of cluster queues: {type(error).__name__}: {error}") from None
 
 
 def apply(api: Api, now: datetime.datetime) -> list[str]:
@@ -99,19 +99,19 @@ def apply(api: Api, now: datetime.datetime) -> list[str]:
     if status == http.client.NOT_FOUND:
         return []  # Kueue is not installed yet
     if status != http.client.OK:
-        raise AskError(f"list of local queues: status {status}: {_message(listed)}")
+        raise AskError(f"list of cluster queues: status {status}: {_message(listed)}")
     failed = []
-    for namespace, name, policy in changes(listed, now):
-        path = ONE.format(quote(namespace, safe=""), quote(name, safe=""))
+    for name, policy in changes(listed, now):
+        path = f"{QUEUES}/{quote(name, safe='')}"
         try:
             status, said = api.call("PATCH", path, {"spec": {"stopPolicy": policy}})
         except AskError as error:
             failed.append(str(error))
             continue
         if status == http.client.OK:
-            print(f"{namespace}/{name}: {'open' if policy == OPEN else 'closed'}")
+            print(f"{name}: {'open' if policy == OPEN else 'closed'}")
         elif status != http.client.NOT_FOUND:  # else it was deleted meanwhile
-            failed.append(f"{namespace}/{name}: not {policy}: status {status}: {_message(said)}")
+            failed.append(f"{name}: not {policy}: status {status}: {_message(said)}")
     return failed
 
 
