@@ -4,18 +4,20 @@ As in kube.py, each function gives the value of a record and what is wrong; chec
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from capacity.model import Plan
 from capacity.services.platform import design
-from capacity.services.platform.queues import ROOT
+from capacity.services.platform.queues import CLOSED, LOCAL_QUEUE, OPEN, ROOT, TIME, moment
 from capacity.services.platform.sharing import GPU_RESOURCE, profiles
 from capacity.services.platform.tenancy import allowed_of
 from capacity.services.platform.topology import GPU, node_labels
 from capacity.services.slurm import design as accounts_of
 from validation import kube
+from validation.facts import reservation_trial
 from validation.facts.gangs import BLOCK
-from validation.kube import Judged
+from validation.kube import PREEMPTED, Judged
 
 POLICY = (
     "PriorityClass",
@@ -35,6 +37,10 @@ PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
 RUNTIME = "containerd://"
 NO_NODE_HAS_THEM = "doesn't allow to fit any of 1 pod(s)"
 """What Kueue 0.15.0 says of one pod that fits on no node (pkg/cache/scheduler/tas_flavor_snapshot.go, notFitMessage)."""
+TRIAL = f"reservation-{reservation_trial.NAME}"
+OPENED_WITHIN_S = 60
+"""In which a queue may still be as before: six rounds of what opens and closes them. A choice of ours."""
+TIMER = "journalctl -u bringup-kubernetes-reservations on the controllers"
 KIB = {"Ki": 1, "Mi": 1024, "Gi": 1024**2}
 
 
@@ -80,8 +86,12 @@ def consistent(plan: Plan) -> Judged:
     }
     queues = {one.name: one.body["spec"] for one in objects if one.kind == "ClusterQueue"}
     cohorts = {one.name: one.body["spec"].get("parentName", "") for one in objects if one.kind == "Cohort"}
-    local = {one.namespace: one.body["spec"]["clusterQueue"] for one in objects if one.kind == "LocalQueue"}
-    allowed = allowed_of(wanted.accounts, design(plan).gpus, profiles(plan))
+    local = {
+        one.namespace: one.body["spec"]["clusterQueue"]
+        for one in objects
+        if one.kind == "LocalQueue" and one.name == LOCAL_QUEUE
+    }
+    allowed = allowed_of(wanted.accounts, design(plan).gpus, profiles(plan), plan.site.scheduler.reservations)
     limited = [one.name for one in wanted.accounts if one.max_gpus is not None]
     lowest = plan.site.tiers[-1:]
     problems = [
@@ -199,3 +209,67 @@ def allotted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
 
 def _unproven(why: str) -> str:
     return f"not proven, it waits for another reason: {why}" if why else "nobody says why it waits"
+
+
+def reservations(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """The queues of all reservations, open in their time and closed outside of it, and that of a trial beside them."""
+    told, planned = said["reservation"], plan.site.scheduler.reservations
+    queues = {str(one["queue"]): one for one in told["queues"]}
+    at, problems = str(told["at"]), list[str]()
+    if not at:
+        why = told["why"] or "nothing"
+        return {"reservations": len(planned), "at": at}, [f"the queues were not read: the trial of one gave {why}"]
+    windows = {one.queue: (moment(one.start), moment(one.end)) for one in planned}
+    for queue, window in windows.items():
+        found = queues.get(queue)
+        if found is None:
+            problems.append(f"{queue} is not there: pulumi up makes it")
+        elif (found["opens"], found["closes"]) != window:
+            problems.append(f"{queue} is for {found['opens']} to {found['closes']}, planned {' to '.join(window)}")
+    for queue, one in queues.items():
+        wanted = OPEN if one["opens"] <= at < one["closes"] else CLOSED
+        boundary = min(abs(_seconds(at) - _seconds(time)) for time in (one["opens"], one["closes"]))
+        if queue not in windows and queue != TRIAL:
+            problems.append(f"{queue} is a reservation that is not in the site file")
+        elif (one["policy"] or OPEN) != wanted and (boundary > OPENED_WITHIN_S or queue == TRIAL):
+            problems.append(f"{queue} is {one['policy'] or OPEN} at {at}, expected {wanted}: {TIMER}")
+    problems += [] if TRIAL in queues else ["the reservation of the trial was not there in its time"]
+    return {"reservations": len(planned), "at": at}, problems
+
+
+def window(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """A reservation's owner that got its node in its time, from another account and by the lower priority, and not before."""
+    told, most_s = said["reservation"], float(plan.site.limits["preempt_start_s"].value)
+    before, node, start_s, end_s = told["before"], str(told["node"]), told["start_s"], told["end_s"]
+    value = {"node": node, "account": str(told["account"]), "start_s": start_s, "end_s": end_s}
+    if not node:
+        return value, [f"no node was free for the trial: ask again when one is. {told['why']}".rstrip()]
+    if start_s is None:
+        return value, [f"the owner's job did not start in its time: {told['why'] or 'Kueue said nothing'}; {TIMER}"]
+    problems = [
+        *(
+            [f"its queue was {before['policy']} before its time, expected {CLOSED}"]
+            if before["policy"] != CLOSED
+            else []
+        ),
+        *([f"the owner's job had {before['most']} pods before the time"] if before["most"] else []),
+        *([] if before["why"] else ["Kueue did not say why the owner's job waited"]),
+        *([f"the owner's job started {-start_s:g} s before the time"] if start_s < 0 else []),
+        *([f"the owner's job started {start_s:g} s after the begin, limit {most_s:g}"] if start_s > most_s else []),
+        *([f"it ran on {told['started_on']}, expected {node}"] if told["started_on"] != node else []),
+        *(
+            [
+                f"Kueue took {node} from {told['account']} for the reason {told['evicted'] or '(none)'}, expected {PREEMPTED}"
+            ]
+            if told["evicted"] != PREEMPTED
+            else []
+        ),
+        *([f"the owner's job ran on after the end: {TIMER}"] if end_s is None else []),
+        *([] if told["back"] else [f"the job of {told['account']} did not run again after the reservation"]),
+    ]
+    return value, problems
+
+
+def _seconds(text: str) -> float:
+    """Unix time of a label; ValueError for what is none."""
+    return datetime.strptime(text, TIME).replace(tzinfo=UTC).timestamp()

@@ -8,11 +8,14 @@ Pods of a node have a prefix of its own, in the order of the plan; nodes reach e
 
 import ipaddress
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from capacity.model import Plan
+from capacity.services.platform.logins import authentication
 from capacity.services.slurm import COMPUTE_ROLES
+from inventory.secrets import site_path
 from inventory.site.sections.networks import PREFIXES
 
 PODS = ipaddress.IPv4Network("100.64.0.0/11")
@@ -38,6 +41,9 @@ kubernetes_control_plane)."""
 
 METRICS_USER = "bringup:metrics"
 """The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
+
+RESERVATIONS_USER = "bringup:reservations"
+"""The user that opens and closes queues of reservations (role kubernetes_reservations)."""
 
 
 class ClusterError(Exception):
@@ -74,7 +80,9 @@ BOTH = ("server", "client")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Everything that is the same on all servers of the cluster."""
+    """Everything that is the same on all servers of the cluster. authentication: who users are that log in at the site's issuer;
+    login_ca: path of the certificate that signed the issuer's.
+    """
 
     name: str
     version: str
@@ -83,6 +91,8 @@ class Cluster:
     pods: str = str(PODS)
     services: str = str(SERVICES)
     oob: tuple[str, ...] = ()
+    authentication: Mapping[str, Any] | None = None
+    login_ca: str = ""
 
     @property
     def forwarded(self) -> tuple[str, ...]:
@@ -119,6 +129,7 @@ class Cluster:
                 Certificate(one.name, "controller-manager", "ca", "system:kube-controller-manager"),
                 Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
                 Certificate(one.name, "metrics", "ca", METRICS_USER),
+                Certificate(one.name, "reservations", "ca", RESERVATIONS_USER),
                 Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
             ]
         for one in self.nodes:
@@ -141,6 +152,7 @@ class Cluster:
             "kubelet_client": KUBELET_CLIENT,
             "health_group": HEALTH_GROUP,
             "metrics_user": METRICS_USER,
+            "reservations_user": RESERVATIONS_USER,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }
@@ -174,6 +186,7 @@ def cluster(plan: Plan) -> Cluster:
                 raise ClusterError(
                     f"addressing.{key} {network} overlaps {own}, the {what} of the cluster: choose another prefix"
                 )
+    login = plan.site.scheduler.login
     pods = PODS.subnets(new_prefix=POD_LENGTH)
     return Cluster(
         name=plan.site.name,
@@ -181,4 +194,6 @@ def cluster(plan: Plan) -> Cluster:
         controllers=tuple(Member(name, address[name]) for name in controllers),
         nodes=tuple(Member(name, address[name], str(prefix)) for name, prefix in zip(nodes, pods, strict=False)),
         oob=(str(given.oob),) if given.oob is not None else (),
+        authentication=authentication(login, plan.site.versions["kubernetes"]) if login else None,
+        login_ca=str(site_path(login.ca, plan.site.dir)) if login and login.ca else "",
     )

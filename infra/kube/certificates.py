@@ -131,21 +131,24 @@ def load(path: Path) -> Pair:
 
 def kubeconfig(server: str, authority_pem: bytes, client: Pair) -> str:
     """A kubeconfig with everything embedded."""
-    return kubeconfig_for(
-        {"server": server, "certificate-authority-data": _base64(authority_pem)}, "local", client.pem, client.key_pem
-    )
+    cluster = {"server": server, "certificate-authority-data": _base64(authority_pem)}
+    return kubeconfig_for(cluster, "local", by_certificate(client.pem, client.key_pem))
 
 
-def kubeconfig_for(cluster: Mapping[str, Any], name: str, certificate: bytes, key: bytes) -> str:
-    """A kubeconfig of a client by its certificate and key, PEM; `cluster` as a kubeconfig has it, `name` for all three parts."""
-    user = {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
+def by_certificate(certificate: bytes, key: bytes) -> dict[str, str]:
+    """The user of a kubeconfig that has a certificate and its key, PEM."""
+    return {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
+
+
+def kubeconfig_for(cluster: Mapping[str, Any], name: str, user: Mapping[str, Any]) -> str:
+    """A kubeconfig; `cluster` and `user` as it has them, `name` for all three parts."""
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": name,
             "clusters": [{"name": name, "cluster": dict(cluster)}],
-            "users": [{"name": name, "user": user}],
+            "users": [{"name": name, "user": dict(user)}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         }
     )

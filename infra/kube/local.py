@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from infra.kube import certificates
 from infra.kube.access import ClusterError
@@ -59,8 +60,10 @@ class ControlPlane:
         return self.folder / "pki" / "admin.kubeconfig"
 
 
-def commands(programs: Path, folder: Path, ports: Ports) -> dict[str, list[str]]:
-    """{program: its command}, in the order in which they start. Pure.
+def commands(
+    programs: Path, folder: Path, ports: Ports, api_server: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, list[str]]:
+    """{program: its command}, in the order in which they start. api_server: further arguments of it. Pure.
 
     --endpoint-reconciler-type none: loopback cannot be the address of a Service. --enable-aggregator-routing: webhooks are reached
     at their endpoints, as no kube-proxy runs here. Rates of calls are above the defaults, since one machine asks for thousands.
@@ -129,6 +132,7 @@ def commands(programs: Path, folder: Path, ports: Ports) -> dict[str, list[str]]
             "kube-api-qps": "300",
             "kube-api-burst": "500",
         }
+    given["kube-apiserver"] |= api_server
     given["kube-controller-manager"] |= {
         "root-ca-file": f"{pki}/ca.crt",
         "service-account-private-key-file": f"{pki}/tokens.key",
@@ -141,15 +145,20 @@ def commands(programs: Path, folder: Path, ports: Ports) -> dict[str, list[str]]
 
 
 @contextlib.contextmanager
-def running(programs: Path, folder: Path, ready_s: float = READY_S) -> Iterator[ControlPlane]:
-    """Start all four, wait until the API server is ready, and stop them in reverse at the end."""
+def running(
+    programs: Path,
+    folder: Path,
+    ready_s: float = READY_S,
+    api_server: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[ControlPlane]:
+    """Start all four, wait until the API server is ready, and stop them in reverse at the end. api_server: as for commands."""
     ports = Ports(*free_ports(5))
     server = f"https://{HOST}:{ports.api}"
     certificates.write(folder / "pki", server)
     end = time.monotonic() + ready_s
     with contextlib.ExitStack() as stack:
         processes: dict[str, subprocess.Popen[bytes]] = {}
-        for name, command in commands(programs, folder, ports).items():
+        for name, command in commands(programs, folder, ports, api_server).items():
             processes[name] = stack.enter_context(process(name, command, folder))
             if name == "kube-apiserver":
                 _wait_ready(server, folder, processes, end)

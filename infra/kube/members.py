@@ -2,6 +2,7 @@
 
     signed(connect(kubeconfig_of("site")), "alice", days=90)     # Signed(key, certificate); ClusterError says what is wrong
     kubeconfig(admin_text, one)                                  # text of a kubeconfig for the same cluster
+    login_kubeconfig(admin_text, "site", login)                  # one without a key, for all who log in at the site's issuer
 
 The key is made here, its request is approved with the administrator's rights and removed again
 (https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/). What the member may do, the bindings of
@@ -24,7 +25,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from infra.kube.access import ClusterError, Connection, no_answer
-from infra.kube.certificates import kubeconfig_for
+from infra.kube.certificates import by_certificate, kubeconfig_for
+from inventory.site.sections.logins import Login
 from inventory.yaml_data import handed_in
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -84,10 +86,29 @@ def signed(connection: Connection, user: str, days: float, transport: httpx.Base
 
 def kubeconfig(administrators: str, one: Signed) -> str:
     """The administrator's kubeconfig with the member in its place: the same cluster, other credentials."""
+    return kubeconfig_for(_cluster(administrators), one.user, by_certificate(one.certificate, one.key))
+
+
+def login_kubeconfig(administrators: str, site: str, login: Login) -> str:
+    """One for all who log in at the site's issuer: it holds no secret, and starts kubectl's plugin oidc-login
+    (https://github.com/int128/kubelogin), which opens a browser.
+    """
+    arguments = ["oidc-login", "get-token", f"--oidc-issuer-url={login.issuer}", f"--oidc-client-id={login.audience}"]
+    starts = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "kubectl",
+        "args": arguments,
+        "interactiveMode": "IfAvailable",
+        "installHint": "kubectl has no plugin oidc-login: see https://github.com/int128/kubelogin",
+    }
+    return kubeconfig_for(_cluster(administrators), site, {"exec": starts})
+
+
+def _cluster(administrators: str) -> Object:
     given = handed_in(administrators)
     current = next(entry for entry in given["contexts"] if entry["name"] == given["current-context"])
     named = next(entry for entry in given["clusters"] if entry["name"] == current["context"]["cluster"])
-    return kubeconfig_for(named["cluster"], one.user, one.certificate, one.key)
+    return dict(named["cluster"])
 
 
 def _signed(client: httpx.Client, connection: Connection, wanted: Object) -> bytes:

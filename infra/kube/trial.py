@@ -187,6 +187,7 @@ class Trial:
 
     def _answer(self, one: Mapping[str, Any]) -> Object:
         headers = {"Impersonate-User": one["user"]} if one.get("user") else {}
+        headers |= {"Content-Type": one["type"]} if one.get("type") else {}
         answer = self.http.request(one["verb"], one["path"], json=one.get("body"), headers=headers)
         body = answer.json()
         if one.get("fields"):

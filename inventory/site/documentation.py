@@ -20,7 +20,16 @@ from inventory.paths import repo_root
 from inventory.site.messages import FORMS
 from inventory.site.model import SiteModel
 from inventory.site.sections.acceptance import known_limits
-from inventory.site.values import Address, DeviceSecretReference, Ipv6Network, Network, SecretReference, Slug, Version
+from inventory.site.values import (
+    Address,
+    DeviceSecretReference,
+    Ipv6Network,
+    Moment,
+    Network,
+    SecretReference,
+    Slug,
+    Version,
+)
 
 INTRO = """# The site file
 
@@ -212,6 +221,7 @@ _NAMED: dict[Any, str] = {
     DeviceSecretReference: "secret reference, of each device its own",
     Version: "version in quotes",
     Slug: "name",
+    Moment: "time with its offset from UTC, as 2027-12-04T06:00:00Z",
 }
 _SCALARS: dict[Any, str] = {
     float: "number",

@@ -18,6 +18,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from inventory.site.values import (
+    LOGIN_CLAIM,
+    LOGIN_GROUP,
+    LOGIN_ISSUER,
     REPOSITORY_COMPONENT,
     REPOSITORY_NAME,
     REPOSITORY_SUITE,
@@ -62,6 +65,9 @@ FORMS = {
     REPOSITORY_NAME: "lower-case letters, digits and hyphens, at most 41",
     REPOSITORY_SUITE: "a suite, such as noble, or a folder with a slash at its end, such as ./",
     REPOSITORY_COMPONENT: "a component, such as main",
+    LOGIN_ISSUER: "https://HOST, with a port and a path where the issuer has them, without login, query and spaces",
+    LOGIN_CLAIM: "the name of a claim, such as preferred_username",
+    LOGIN_GROUP: "the name of a group, in letters, digits, spaces and . _ : / @ -",
     REPOSITORY_URL: "https://HOST/PATH, http://HOST/PATH or file:///PATH, without login, spaces or quotes",
     r"^[a-z][a-z0-9-]{0,30}$": "lower-case letters, digits and hyphens, at most 31, starting with a letter",
 }

@@ -4,6 +4,8 @@ Units stand in key names: ``_w _kw _a _v _m _u _c _s _pb _gbps _kg _pct _weeks``
 conversion), refuses unknown keys and is immutable.
 """
 
+import contextlib
+import datetime
 import ipaddress
 import re
 from typing import Annotated, Any, Literal
@@ -111,6 +113,22 @@ def _version(value: Any) -> Any:
     return value
 
 
+def _moment(value: Any) -> Any:
+    """A time with its offset, as YAML reads it or as text, in UTC."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = datetime.datetime.fromisoformat(value)
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+        raise ValueError("a time with its offset from UTC, such as 2027-12-04T06:00:00Z or 2027-12-04T06:00:00+01:00")
+    return value.astimezone(datetime.UTC)
+
+
+Moment = Annotated[
+    datetime.datetime,
+    BeforeValidator(_moment),
+    PlainSerializer(datetime.datetime.isoformat, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 Network = Annotated[
     ipaddress.IPv4Network,
     BeforeValidator(_network),
@@ -146,6 +164,10 @@ REPOSITORY_URL = (
     r"^(?:https?://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=/-]*)?|file:///[A-Za-z0-9._~+=/-]+)"
     r"$(?!\n)"
 )
+LOGIN_ISSUER = r"^https://(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+-]+)*/?$(?!\n)"
+"""Without query and fragment (OpenID Connect Discovery 1.0, section 3)."""
+LOGIN_CLAIM = r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$(?!\n)"
+LOGIN_GROUP = r"^[A-Za-z0-9/_][A-Za-z0-9 ._:/@-]{0,126}$(?!\n)"
 IMAGE_REGISTRY = r"^[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$(?!\n)"
 """HOST[:PORT][/PATH] of a name of an image (https://pkg.go.dev/github.com/distribution/reference)."""
 REPOSITORY_NAME = r"^[a-z0-9][a-z0-9-]{0,40}$(?!\n)"

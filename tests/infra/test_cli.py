@@ -280,7 +280,9 @@ def test_a_controller_that_the_plan_does_not_have_is_named_with_those_that_it_ha
     [
         (["--user", "mallory"], "no user mallory: scheduler.accounts[...].users has"),
         (["--user", "USER", "--days", "0"], "--days 0: 1 to 365"),
-        (["--user", "USER"], "kubeconfig is missing, with whose rights it is made: bringup kubeconfig lab-kubernetes"),
+        (["--login"], "lab-kubernetes has no scheduler.login: its users have certificates (--user NAME)"),
+        (["--login", "--user", "USER"], "--login is for all users, --user for one: give one of them"),
+        (["--user", "USER"], "kubeconfig is missing, which names the cluster: bringup kubeconfig lab-kubernetes"),
     ],
 )
 def test_a_kubeconfig_of_a_member_is_for_users_of_accounts(

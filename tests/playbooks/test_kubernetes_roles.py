@@ -21,15 +21,26 @@ import yaml
 
 from capacity.outputs import ansible_hosts
 from capacity.services.cluster import Cluster, Member, cluster
+from capacity.services.platform.logins import authentication
 from capacity.services.platform.runtime import NAME
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue
 from inventory.catalog import load_catalog
+from tests.capacity.services.test_logins import LOGIN, logging_in
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
+ISSUER_CA = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 CONTAINERD = "/etc/containerd/config.toml"
-ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet", "kubernetes_metrics")
+ROLES = (
+    "kubernetes",
+    "kubernetes_control_plane",
+    "kubernetes_balancer",
+    "node_check",
+    "kubelet",
+    "kubernetes_metrics",
+    "kubernetes_reservations",
+)
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
@@ -93,8 +104,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture(scope="module")
 def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """The same of a cluster with three controllers, on a site with a name server, whose machine is a GB200."""
-    one = cluster(plan_of("lab-kubernetes"))
+    """The same of a cluster with three controllers, on a site with a name server and logins, whose machine is a GB200."""
+    authority = tmp_path_factory.mktemp("login") / "issuer-ca.pem"
+    authority.write_text(ISSUER_CA)
+    one = replace(cluster(logging_in()), login_ca=str(authority))
     more = (Member("ctl02", "10.79.1.18"), Member("ctl03", "10.79.1.19"))
     return write(
         tmp_path_factory.mktemp("roles"),
@@ -152,7 +165,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
     book = [
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
-            ("controller", ["kubernetes_control_plane", "kubernetes_metrics"]),
+            ("controller", ["kubernetes_control_plane", "kubernetes_metrics", "kubernetes_reservations"]),
             ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet", "kubernetes_metrics"]),
         )
     ]
@@ -411,6 +424,29 @@ def test_metrics_are_written_where_the_node_exporter_reads_them(written: Any) ->
         assert program.split()[-1] in written[host]
     assert "/etc/kubernetes/pki/metrics.pem" in written["ctl01"]
     assert "/etc/kubernetes/pki/metrics.pem" not in written["gpu001"]
+
+
+def test_api_servers_know_the_sites_issuer_where_it_has_one(written: Any, written_of_three: Any) -> None:
+    argument = "--authentication-config=/etc/kubernetes/authentication.yaml"
+    path = argument.partition("=")[2]
+    assert argument in unit(written_of_three, "ctl01", "kube-apiserver").split()
+    told = yaml.safe_load(written_of_three["ctl01"][path]["content"])
+    wanted = authentication(LOGIN, "1.36.3")
+    assert told["jwt"][0]["issuer"].pop("certificateAuthority") == ISSUER_CA.rstrip()
+    assert told == wanted
+    assert argument not in unit(written, "ctl01", "kube-apiserver")
+    assert path not in written["ctl01"]
+    assert argument not in unit(written_of_three, "ctl01", "kube-scheduler")
+
+
+def test_controllers_open_and_close_reservations_with_a_certificate_of_their_own(written: Any) -> None:
+    program = "/usr/local/libexec/bringup/kubernetes_reservations.py"
+    text = unit(written, "ctl01", "bringup-kubernetes-reservations")
+    assert f"ExecStart=/usr/bin/python3 -I {program} --api-port 6443\n" in text
+    assert {program, "/etc/kubernetes/pki/reservations.pem"} <= set(written["ctl01"])
+    timer = written["ctl01"]["/etc/systemd/system/bringup-kubernetes-reservations.timer"]["content"]
+    assert "OnUnitInactiveSec=10\n" in timer
+    assert not [path for path in written["gpu001"] if "reservations" in path]
 
 
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:

@@ -21,6 +21,7 @@ from inventory.site import Site
 from inventory.site.sections.software import LOADS, SchedulerAccount
 from network.drivers.errors import DeviceError
 from network.drivers.ssh import SshHost
+from tests.capacity.services.test_logins import logging_in
 from tests.plans import plan_of
 from validation import from_raw, kube
 from validation.checks import test_platform
@@ -426,3 +427,25 @@ def test_the_gate_reads_a_node_from_its_own_raw_output(said: dict[str, Any], pla
     again = from_raw.computed("P-16.applied", name, plan, raw)
     assert isinstance(again, from_raw.Again)
     assert (again.value, again.problems) == ({"ready": True, "gpus": 8}, [])
+
+
+def test_members_of_an_accounts_group_are_asked_for_there_and_elsewhere() -> None:
+    plan = logging_in(vision=("team", "guests"), services=("serving",), research=("team",))
+    asked = [right for right in rights(plan) if right.member_of]
+    groups = {
+        (right.user, right.namespace): right.review["spec"]["groups"]
+        for right in asked
+        if right.user == f"{STRANGER}-of-vision"
+    }
+    assert groups == {
+        (f"{STRANGER}-of-vision", one): ["system:authenticated", "login:team"]
+        for one in ("vision", "services", "research")
+    }
+    wanted = {
+        (right.user.rpartition("-")[2], right.namespace)
+        for right in asked
+        if (right.resource, right.verb) == ("jobs", "create") and right.wanted
+    }
+    assert {("vision", "vision"), ("vision", "research"), ("services", "services")} <= wanted
+    assert ("vision", "services") not in wanted
+    assert [right for right in rights(plan) if not right.member_of] == list(rights(plan_of("lab-kubernetes")))

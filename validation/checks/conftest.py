@@ -44,6 +44,7 @@ from validation.facts import (
     probes,
     quotas,
     reclaim,
+    reservation_trial,
     revoked,
     second_reader,
     separation_acts,
@@ -393,6 +394,15 @@ def reclaimed(plan: Plan) -> PlatformSaid:
     """What became of Jobs of two accounts that want one node."""
     try:
         return PlatformSaid({"reclaim": reclaim.ask(plan, kube_facts.over_ssh(plan))})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
+@pytest.fixture(scope="session")
+def reservation_tried(plan: Plan) -> PlatformSaid:
+    """What became of a reservation of one node, and what all reservations were meanwhile."""
+    try:
+        return PlatformSaid({"reservation": reservation_trial.ask(plan, kube_facts.over_ssh(plan))})
     except DeviceError as error:
         return PlatformSaid({}, str(error))
 

@@ -104,6 +104,22 @@ def test_a_job_that_yields_writes_a_checkpoint_and_resumes(
     return of_preemption(plan, facts, yielded)
 
 
+@check("S162.applied", inputs=BOTH, manager="kubernetes")
+def test_reservations_are_open_in_their_time_alone(
+    subject: str, plan: Plan, facts: Facts, reservation_tried: PlatformSaid
+) -> Outcome:
+    good = "{reservations} reservations of the site file and that of a trial are as they should be at {at}"
+    return outcome(kube_policy.reservations, plan, reservation_tried, controllers(plan, facts), good, "reservation")
+
+
+@check("S162.measured", inputs=BOTH, manager="kubernetes")
+def test_reserved_gpus_are_its_owners_in_its_time_and_others_before_and_after(
+    subject: str, plan: Plan, facts: Facts, reservation_tried: PlatformSaid
+) -> Outcome:
+    good = "{node}: its owner waited, had it {start_s:g} s after the begin in place of {account}, none {end_s:g} s after the end"
+    return outcome(kube_policy.window, plan, reservation_tried, controllers(plan, facts), good, "reservation")
+
+
 @check("S165.measured", inputs=(*BOTH, "site.storage"), manager="kubernetes")
 def test_stages_hand_on_by_hash_and_a_failed_one_stops_its_chain(
     subject: str, plan: Plan, facts: Facts, platform: Kubernetes

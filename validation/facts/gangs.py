@@ -20,6 +20,7 @@ from capacity.services.platform.sharing import GPU_RESOURCE, whole_nodes
 from capacity.services.platform.topology import HOSTNAME, PREFIX, node_labels
 from capacity.services.slurm import CHECK_ACCOUNT, Design
 from capacity.services.slurm import design as nodes_of
+from network.drivers.errors import BadAnswer
 from validation.facts.kube import DONE, MESSAGE, ApiServer, CallApi, controller_of
 from validation.facts.kueue import (
     CLUSTER_QUEUES,
@@ -48,6 +49,8 @@ again for the calls of all samples. A choice of ours. The time that Kueue keeps 
 (https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job)."""
 RESERVED = "status.flavorsReservation"
 """Of a ClusterQueue: by flavor and resource, what its admitted workloads hold."""
+IS_NAMED = "metadata.name"
+"""Of an object; none in a refusal."""
 POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
 
 
@@ -172,6 +175,17 @@ class Site(ApiServer):
             if self.seen(name)[0][1] == 0:
                 return
             self._sleep(POLL_S)
+
+    def until_gone(self, path: str) -> None:
+        """Wait until an object that was deleted is no more; BadAnswer when the time is up."""
+        for _ in range(int(START_S / POLL_S)):
+            (found,) = self.ask({"verb": "GET", "path": path, "only": (IS_NAMED,)}, accept=(*DONE, 404))
+            with self.reading(f"read {path}"):
+                if found[IS_NAMED] is None:
+                    return
+            self._sleep(POLL_S)
+        wanted, step = f"{path} gone within {START_S:g} s", f"kubectl get --raw {path}"
+        raise BadAnswer(self.name, "delete what a trial made", wanted, "it is still there", step)
 
     def first_of_two(self, pods: int) -> tuple[str, list[list[int]], str]:
         """Which runs whole ('' for none in time); samples of [running, all] of the one, then of the other; why one waits."""

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from capacity.model import Plan
 from capacity.services.platform import PlatformObject, design
+from capacity.services.platform.logins import GROUPS
 from capacity.services.platform.sharing import GPU_RESOURCE, profiles, whole
 from capacity.services.platform.tenancy import RULES, SYSTEM_CLASSES, allowed_of
 from capacity.services.platform.tier_limits import DEADLINE, GRACE, written
@@ -96,7 +97,7 @@ CallApi = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Right:
-    """One question to the API server's authorizer, and what the plan says."""
+    """One question to the API server's authorizer, and what the plan says. member_of: a group of the site's issuer."""
 
     user: str
     namespace: str
@@ -104,6 +105,7 @@ class Right:
     resource: str
     verb: str
     wanted: bool
+    member_of: str = ""
 
     @property
     def review(self) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class Right:
             "kind": "SubjectAccessReview",
             "spec": {
                 "user": self.user,
-                "groups": ["system:authenticated"],
+                "groups": ["system:authenticated", *([f"{GROUPS}{self.member_of}"] if self.member_of else [])],
                 "resourceAttributes": {**attributes, "namespace": self.namespace},
             },
         }
@@ -143,7 +145,7 @@ def members(plan: Plan) -> list[Account]:
 def rights(plan: Plan) -> Iterator[Right]:
     """For each account: what its first member may do there, what a member of others and a stranger may not, and nothing across.
 
-    Every member is asked for what leads to root on a node.
+    Every member is asked for what leads to root on a node. A stranger with the first group of an account may what its users may.
     """
     may = {(group, resource): verbs for group, resources, verbs in RULES for resource in resources}
     accounts = members(plan)
@@ -154,6 +156,14 @@ def rights(plan: Plan) -> Iterator[Right]:
                 for verb in VERBS:
                     wanted = user in account.users and verb in may.get((group, resource), ())
                     yield Right(user, account.name, group, resource, verb, wanted)
+    with_groups = [one for one in plan.site.scheduler.accounts if one.groups]
+    for one in with_groups:
+        user, own = f"{STRANGER}-of-{one.name}", one.groups[0]
+        for other in (one, *(other for other in with_groups[:2] if other is not one)):
+            for (group, resource), verbs in may.items():
+                for verb in VERBS:
+                    wanted = verb in verbs and own in other.groups
+                    yield Right(user, other.name, group, resource, verb, wanted, own)
     for user in dict.fromkeys((*(account.users[0] for account in accounts), STRANGER)):
         for group, resource in ACROSS:
             for verb in VERBS:
@@ -168,7 +178,8 @@ def trials(plan: Plan) -> Iterator[Trial]:
     """For each account, as its first member: a pod that fits, and one for each rule that refuses it."""
     wanted = accounts_of(plan, plan.catalog)
     shared = profiles(plan)
-    allowed = allowed_of(wanted.accounts, sum(node.gpus for node in whole(wanted.nodes, shared)), shared)
+    gpus = sum(node.gpus for node in whole(wanted.nodes, shared))
+    allowed = allowed_of(wanted.accounts, gpus, shared, plan.site.scheduler.reservations)
     tiers = [one.name for one in wanted.qos]
     for account in members(plan):
         own = account.qos[0]

@@ -7,18 +7,25 @@ account's own stand in its queue instead, with their part of CPUs and memory: ot
 (reclaimWithinCohort). A workload that has to borrow any resource it asks for preempts lower priorities alone (Kueue v0.15.0,
 QuantitiesFitInQuota and its callers).
 
+A reservation is such a queue as well, which the role kubernetes_reservations opens for its time alone; others borrow its GPUs at
+all other times, since Kueue counts the quota of a closed queue (v0.15.0, Cache.Snapshot). It is below the root, and not in its
+account's cohort: there the account's other work would be within these GPUs, which nobody could take back.
+
 v1beta1 is the version in which Kueue 0.15.0 stores its objects; v1beta2 needs its conversion webhook.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.sharing import GPU_RESOURCE, Profile, whole
 from capacity.services.platform.tenancy import quantity
-from capacity.services.platform.topology import GPU
+from capacity.services.platform.topology import GPU, PREFIX
 from capacity.services.slurm import CHECK_ACCOUNT, Account, Node
+from inventory.site.sections.reservations import Reservation
 from inventory.site.sections.software import LOADS
 
 API = "kueue.x-k8s.io/v1beta1"
@@ -31,6 +38,15 @@ LOCAL_QUEUE = "default"
 """Kueue puts a job that names no queue into the local queue of this name."""
 LOADS_QUEUE = "acceptance"
 """The local queue of acceptance's loads, for those that try Kueue itself; all others name their nodes and no queue."""
+
+
+OPENS, CLOSES = f"{PREFIX}/opens", f"{PREFIX}/closes"
+"""Labels of a reservation's queue: its window, as TIME has it."""
+TIME = "%Y%m%dT%H%M%SZ"
+"""In UTC, in the basic form of ISO 8601: a label has no colon."""
+CLOSED, OPEN = "HoldAndDrain", "None"
+"""stopPolicy of a cluster queue that starts nothing and evicts what runs, and of one that is open. That of a local queue would do
+the same, but nobody who waits for its GPUs would be looked at again (v0.15.0, QueueAssociatedInadmissibleWorkloadsAfter)."""
 
 
 def amounts_of(nodes: Sequence[Node], shared: Sequence[Profile] = ()) -> dict[str, int]:
@@ -59,13 +75,11 @@ def own_amounts(
 
 
 def capacity_of(
-    nodes: Sequence[Node], shared: Sequence[Profile] = (), own: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    nodes: Sequence[Node], shared: Sequence[Profile] = (), own: Iterable[Mapping[str, int]] = ()
 ) -> dict[str, str]:
-    """{resource: quantity} of all GPU nodes, without what `own_amounts` gave to accounts."""
-    left = {
-        name: amount - sum(one.get(name, 0) for one in own.values())
-        for name, amount in amounts_of(nodes, shared).items()
-    }
+    """{resource: quantity} of all GPU nodes, without what `own_amounts` gave to accounts and reservations."""
+    given = list(own)
+    left = {name: amount - sum(one.get(name, 0) for one in given) for name, amount in amounts_of(nodes, shared).items()}
     return _quantities(left)
 
 
@@ -95,9 +109,10 @@ def queues(
     flavor: str,
     shared: Sequence[Profile] = (),
     own: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    reserved: Mapping[Reservation, Mapping[str, int]] = MappingProxyType({}),
 ) -> Iterator[PlatformObject]:
-    """Cohorts from the root down, then a cluster queue and a local queue per account. totals: without those of `own`, the amounts
-    that are an account's own.
+    """Cohorts from the root down, then a cluster queue and a local queue per account and reservation. totals: without those of
+    `own`, the amounts that are an account's own.
     """
     per_gpu = {GPU_RESOURCE: 1} | {one.resource: one.per_gpu for one in shared}
     parents = {account.parent for account in accounts}
@@ -119,24 +134,52 @@ def queues(
             yield PlatformObject(API, "Cohort", account.name, {"spec": cohort})
     for account in accounts:
         amounts = own.get(account.name, {})
-        spec = {
-            "cohort": account.name if account.name in parents else account.parent,
-            "namespaceSelector": _selects(account.name),
-            "queueingStrategy": "BestEffortFIFO",
-            "resourceGroups": limited(account, {**nothing, **_quantities(amounts)}),
-            "preemption": {
-                "withinClusterQueue": "LowerPriority",
-                "reclaimWithinCohort": "Any" if amounts else "LowerPriority",
-                "borrowWithinCohort": {"policy": "LowerPriority"},
-            },
-        }
-        yield PlatformObject(API, "ClusterQueue", account.name, {"spec": spec})
+        above = account.name if account.name in parents else account.parent
+        groups = limited(account, {**nothing, **_quantities(amounts)})
+        yield _queue(account.name, above, _selects(account.name), groups, own=bool(amounts))
         yield PlatformObject(
             API, "LocalQueue", LOCAL_QUEUE, {"spec": {"clusterQueue": account.name}}, namespace=account.name
         )
 
+    for one, amounts in reserved.items():
+        yield from reservation(one, amounts, list(totals), flavor)
+
     body = {"spec": {"clusterQueue": CHECK_ACCOUNT}}
     yield PlatformObject(API, "LocalQueue", LOADS_QUEUE, body, namespace=LOADS)
+
+
+def reservation(
+    one: Reservation, amounts: Mapping[str, int], covered: Sequence[str], flavor: str
+) -> Iterator[PlatformObject]:
+    """The quota of a reservation and its queue. It borrows no GPUs. covered: resources that every quota names."""
+    quota = {**dict.fromkeys(covered, "0"), **_quantities(amounts)}
+    groups = _groups(quota, flavor, {GPU_RESOURCE: "0"})
+    window = ((OPENS, moment(one.start)), (CLOSES, moment(one.end)))
+    yield replace(_queue(one.queue, ROOT, _selects(one.account), groups, own=True), labels=window)
+    yield PlatformObject(API, "LocalQueue", one.name, {"spec": {"clusterQueue": one.queue}}, namespace=one.account)
+
+
+def moment(time: datetime.datetime) -> str:
+    """A time as the label of a queue has it."""
+    return time.astimezone(datetime.UTC).strftime(TIME)
+
+
+def _queue(
+    name: str, cohort: str, selects: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], own: bool
+) -> PlatformObject:
+    """own: it has GPUs of its own, which it takes back from whoever borrows them."""
+    spec = {
+        "cohort": cohort,
+        "namespaceSelector": dict(selects),
+        "queueingStrategy": "BestEffortFIFO",
+        "resourceGroups": list(groups),
+        "preemption": {
+            "withinClusterQueue": "LowerPriority",
+            "reclaimWithinCohort": "Any" if own else "LowerPriority",
+            "borrowWithinCohort": {"policy": "LowerPriority"},
+        },
+    }
+    return PlatformObject(API, "ClusterQueue", name, {"spec": spec})
 
 
 def _with_those_below(accounts: Sequence[Account], own: Mapping[str, int]) -> dict[str, int]:

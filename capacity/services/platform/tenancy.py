@@ -1,12 +1,15 @@
 """One namespace per account: who may do what there, how many GPUs, which tiers, and no traffic from elsewhere."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from capacity.services.platform.logins import GROUPS
 from capacity.services.platform.objects import PlatformObject
 from capacity.services.platform.sharing import GPU_RESOURCE, Profile
 from capacity.services.platform.topology import ACCOUNT
 from capacity.services.slurm import Account, Qos
+from inventory.site.sections.reservations import Reservation
 from inventory.site.sections.software import LOADS
 
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
@@ -62,12 +65,17 @@ def member_role() -> PlatformObject:
     return PlatformObject("rbac.authorization.k8s.io/v1", "ClusterRole", MEMBER, {"rules": rules})
 
 
-def allowed_of(accounts: Sequence[Account], site_gpus: int, shared: Sequence[Profile]) -> dict[str, dict[str, int]]:
+def allowed_of(
+    accounts: Sequence[Account], site_gpus: int, shared: Sequence[Profile], reservations: Sequence[Reservation] = ()
+) -> dict[str, dict[str, int]]:
     """{account: {resource: how many its own work may hold}}. site_gpus: whole ones.
 
-    A limit of GPUs holds for whole GPUs, and for the parts of as many GPUs in each way of sharing.
+    A limit of GPUs holds for whole GPUs, and for the parts of as many GPUs in each way of sharing. Reservations come on top of it.
     """
-    found = {name: {GPU_RESOURCE: count} for name, count in gpus_allowed(accounts, site_gpus).items()}
+    allowed = gpus_allowed(accounts, site_gpus)
+    for one in reservations:
+        allowed[one.account] = min(site_gpus, allowed[one.account] + one.gpus)
+    found = {name: {GPU_RESOURCE: count} for name, count in allowed.items()}
     for one in shared:
         for name, count in gpus_allowed(accounts, one.gpus).items():
             found[name][one.resource] = count * one.per_gpu
@@ -75,17 +83,22 @@ def allowed_of(accounts: Sequence[Account], site_gpus: int, shared: Sequence[Pro
 
 
 def namespaces(
-    accounts: Sequence[Account], tiers: Sequence[str], site_gpus: int, shared: Sequence[Profile] = ()
+    accounts: Sequence[Account],
+    tiers: Sequence[str],
+    site_gpus: int,
+    shared: Sequence[Profile] = (),
+    groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    reservations: Sequence[Reservation] = (),
 ) -> Iterator[PlatformObject]:
-    """Everything of each account's namespace, the namespace first. site_gpus: whole ones."""
-    allowed = allowed_of(accounts, site_gpus, shared)
+    """Everything of each account's namespace, the namespace first. site_gpus: whole ones; groups: of the issuer, by account."""
+    allowed = allowed_of(accounts, site_gpus, shared, reservations)
     for account in accounts:
         yield PlatformObject("v1", "Namespace", account.name, {}, labels=_namespace_labels(account.name))
         hard = {f"requests.{resource}": quantity(count) for resource, count in allowed[account.name].items()}
         yield _quota(account.name, "gpus", hard)
         yield from _tier_quotas(account, tiers)
-        if account.users:
-            yield _members(account)
+        if account.users or groups.get(account.name):
+            yield _members(account, groups.get(account.name, ()))
         yield from _network(account.name)
 
 
@@ -139,10 +152,11 @@ def _tier_quotas(account: Account, tiers: Sequence[str]) -> Iterator[PlatformObj
     yield _quota(account.name, "priority-class-missing", {"pods": "0"}, scope)
 
 
-def _members(account: Account) -> PlatformObject:
+def _members(account: Account, groups: Sequence[str]) -> PlatformObject:
+    named = [*(("User", user) for user in account.users), *(("Group", f"{GROUPS}{group}") for group in groups)]
     body = {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": MEMBER},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in account.users],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name} for kind, name in named],
     }
     return PlatformObject("rbac.authorization.k8s.io/v1", "RoleBinding", "members", body, namespace=account.name)
 

@@ -78,13 +78,19 @@ def own_gpus_of_accounts_are_there(
 ) -> Iterator[Problem]:
     model = catalog.devices.get(server.model)
     own = sum(account.min_gpus or 0 for account in scheduler.accounts)
-    if model is None or not own:
+    reserved = sum(one.gpus for one in scheduler.reservations)
+    if model is None or not own + reserved:
         return
     shared = sum(len(one.servers) for one in sharing)
     whole = max(0, server.count - shared) * model.bringup.gpus
     if own > whole:
         expected = f"at most the {whole} GPUs of servers that share none"
         yield Problem(("scheduler", "accounts"), "min_gpus of all accounts", str(own), expected, "lower min_gpus")
+    elif own + reserved > whole:
+        what, found = "GPUs of all reservations, with min_gpus of all accounts", str(own + reserved)
+        expected = f"at most the {whole} GPUs of servers that share none"
+        do = "lower gpus, or delete reservations that are over or far away"
+        yield Problem(("scheduler", "reservations"), what, found, expected, do)
 
 
 @rule("gpu_sharing", "gpu")

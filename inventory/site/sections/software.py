@@ -11,9 +11,12 @@ from inventory.catalog import Catalog
 from inventory.gpu_stack import load_stack
 from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
+from inventory.site.sections.logins import Login
 from inventory.site.sections.networks import Inband
+from inventory.site.sections.reservations import Reservation
 from inventory.site.values import (
     IMAGE_REGISTRY,
+    LOGIN_GROUP,
     REPOSITORY_COMPONENT,
     REPOSITORY_NAME,
     REPOSITORY_SUITE,
@@ -107,6 +110,11 @@ class SchedulerAccount(Section):
     users: tuple[Annotated[str, Field(pattern=r"^[a-z_][-a-z0-9_]{0,31}$")], ...] = Field(
         default=(), description="Login names that may charge to it."
     )
+    groups: tuple[Annotated[str, Field(pattern=LOGIN_GROUP)], ...] = Field(
+        default=(),
+        exclude_if=absent,
+        description="Groups of the issuer (login) whose members may charge to it. For kind kubernetes.",
+    )
 
 
 class Scheduler(Section):
@@ -125,6 +133,16 @@ class Scheduler(Section):
         default=(), description="Who may submit; whoever is in none of them may not."
     )
     tier_limits: dict[Tier, TierLimits] = Field(default={}, description="Limits by priority class.")
+    reservations: tuple[Reservation, ...] = Field(
+        default=(),
+        exclude_if=absent,
+        description="GPUs kept for an account from one time to another. For kind kubernetes.",
+    )
+    login: Login | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Where users of Kubernetes log in; without it by certificates alone.",
+    )
     registry: Annotated[str, Field(pattern=IMAGE_REGISTRY)] | None = Field(
         default=None,
         description="Registry that has the images of Kueue, JobSet and NVIDIA's device plugin, each under its own path, such as "
@@ -141,9 +159,14 @@ class Scheduler(Section):
 
 LOADS = "bringup-loads"
 """The namespace of acceptance's loads (capacity/services/platform/tenancy.py)."""
+QUEUES_TAKEN = ("default", "acceptance")
+"""Names of local queues that are there already (capacity/services/platform/queues.py)."""
 LIMITS_TIERS_FROM = 36
 """Minor version of Kubernetes 1 that serves what capacity/services/platform/tier_limits.py makes (k8s.io/api v0.36.3,
 admissionregistration/v1)."""
+LOGINS_FROM = 30
+"""Minor version of Kubernetes 1 that reads AuthenticationConfiguration by default (k8s.io/apiserver,
+StructuredAuthenticationConfiguration)."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """A label of RFC 1123, which the name of a Kubernetes namespace has to be."""
 
@@ -185,10 +208,15 @@ def options_are_built_for_kubernetes(catalog: Catalog, scheduler: Scheduler) -> 
                 yield Problem(path, not_built, str(value), "grace_s and max_hours", f"delete {key}; limit accounts")
 
 
-def has_mutating_policies(kubernetes: str) -> bool:
-    """Whether API servers of a version serve MutatingAdmissionPolicy v1. What is no version of Kubernetes 1 is another rule's."""
+def minor_of(kubernetes: str) -> int:
+    """The minor version of Kubernetes 1. What is none is a new one: that is another rule's."""
     found = re.match(r"1\.([0-9]{1,3})(?:\.|$)", kubernetes)
-    return not found or int(found[1]) >= LIMITS_TIERS_FROM
+    return int(found[1]) if found else LIMITS_TIERS_FROM
+
+
+def has_mutating_policies(kubernetes: str) -> bool:
+    """Whether API servers of a version serve MutatingAdmissionPolicy v1."""
+    return minor_of(kubernetes) >= LIMITS_TIERS_FROM
 
 
 @rule("scheduler", "versions")
@@ -204,6 +232,27 @@ def kubernetes_serves_what_limits_tiers(
                 where: Path = ("scheduler", "tier_limits", tier, key)
                 expected = f"versions.kubernetes 1.{LIMITS_TIERS_FROM} or later, which has MutatingAdmissionPolicy"
                 yield Problem(where, "a limit that this Kubernetes cannot keep", pin, expected, f"delete {key}")
+
+
+@rule("scheduler", "versions")
+def logins_are_those_of_kubernetes(
+    catalog: Catalog, scheduler: Scheduler, versions: dict[str, str]
+) -> Iterator[Problem]:
+    login, pin = scheduler.login, versions.get("kubernetes", "")
+    if scheduler.kind != "kubernetes":
+        if login is not None:
+            what = "an option of Kubernetes"
+            yield Problem(("scheduler", "login"), what, login.issuer, "no such key", "delete login")
+    elif login is not None and minor_of(pin) < LOGINS_FROM:
+        expected = f"versions.kubernetes 1.{LOGINS_FROM} or later, which has AuthenticationConfiguration"
+        yield Problem(
+            ("scheduler", "login"), "logins that this Kubernetes does not have", pin, expected, "delete login"
+        )
+    for number, account in enumerate(scheduler.accounts):
+        if account.groups and (login is None or scheduler.kind != "kubernetes"):
+            where: Path = ("scheduler", "accounts", number, "groups")
+            found, expected = ", ".join(account.groups), "scheduler.login of kind kubernetes, whose groups these are"
+            yield Problem(where, "groups that nobody signs", found, expected, "add login, or name users")
 
 
 @rule("scheduler")
@@ -236,6 +285,33 @@ def own_gpus_fit_into_limits(catalog: Catalog, scheduler: Scheduler) -> Iterator
             if most is not None and held[name] > most:
                 expected = f"at most max_gpus of {name}, {most}, with those of others below it"
                 yield Problem(where, "more GPUs than the account may hold", str(held[name]), expected, "lower min_gpus")
+
+
+@rule("scheduler")
+def reservations_have_a_queue_and_an_account(catalog: Catalog, scheduler: Scheduler) -> Iterator[Problem]:
+    names = {account.name for account in scheduler.accounts}
+    parents = {account.parent for account in scheduler.accounts}
+    seen = set[str]()
+    for number, one in enumerate(scheduler.reservations):
+        where: Path = ("scheduler", "reservations", number)
+        if scheduler.kind != "kubernetes":
+            do = "delete it, and use scontrol create reservation"
+            yield Problem(where, "an option of Kubernetes", one.name, "no reservations", do)
+        if one.name in QUEUES_TAKEN or not NAMESPACE.fullmatch(one.name):
+            expected = f"at most 63 lower-case letters, digits and hyphens, and not {' or '.join(QUEUES_TAKEN)}"
+            yield Problem((*where, "name"), "not a name for a queue", one.name, expected, "rename the reservation")
+        if one.name in seen:
+            yield Problem((*where, "name"), "a reservation given twice", one.name, "each name once", "rename one")
+        seen.add(one.name)
+        if one.queue in names:
+            expected = f"no account named {one.queue}, which is the name of the reservation's queue"
+            yield Problem((*where, "name"), "the name of another queue", one.name, expected, "rename the reservation")
+        if one.account not in names - parents:
+            near = nearest(one.account, names - parents)
+            expected = "an account of scheduler.accounts with no others below it"
+            do = f"write {near}" if near else "name another account"
+            what = "not an account that jobs run in"
+            yield Problem((*where, "account"), what, one.account, expected, do, nearest=near)
 
 
 @rule("tiers")

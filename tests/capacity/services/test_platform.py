@@ -173,7 +173,7 @@ def test_own_parts_and_what_is_left_are_all_that_there_is() -> None:
             assert 0 <= amount * count - own[account][name] * gpus < gpus
     assert own["a"].keys() == {GPU, "cpu", "memory"}
     left = amounts_of(nodes, profiles)["cpu"] - own["a"]["cpu"] - own["b"]["cpu"]
-    assert capacity_of(nodes, profiles, own)["cpu"] == quantity(left)
+    assert capacity_of(nodes, profiles, own.values())["cpu"] == quantity(left)
 
 
 def test_a_lab_account_may_use_its_own_tiers_and_no_pod_goes_without_one() -> None:
