@@ -37,7 +37,7 @@ HEALTH_GROUP = "bringup:node-health"
 kubernetes_control_plane)."""
 
 METRICS_USER = "bringup:metrics"
-"""The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
+"""The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and pods and nothing else."""
 
 
 class ClusterError(Exception):
