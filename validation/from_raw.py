@@ -804,6 +804,7 @@ ON_KUBERNETES: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S159.measured": _kube(kube.gangs, "halves"),
     "S160.applied": _kube(kube_policy.preemption, "objects"),
     "S160.measured": _of_trial(*OF_TRIALS["P-03.measured"]),
+    "S163.applied": _kube(kube_policy.charged, "objects", "charged"),
 }
 """The same for items whose check on a site with Kubernetes is another one. It replaces that of FROM_RAW there."""
 

@@ -20,7 +20,7 @@ SEEN_PCT = 95.0
 
 @dataclass(frozen=True)
 class Row:
-    """GPU-hours of a user in an account; user '': of all, or of nobody who is known. why: for hours that no user is charged with."""
+    """GPU-hours of a user in an account. user: '' for all users, or for nobody who is known; why: there is none."""
 
     account: str
     user: str
@@ -101,7 +101,7 @@ def usage(plan: Plan, by_server: Sequence[Sequence[Part]]) -> Usage:
 
 
 def by_account(found: Usage) -> Iterator[Row]:
-    """One row for each account of the plan that used GPUs itself or has such accounts below it: its own hours, those of nobody too."""
+    """A row for each account that used GPUs, or has accounts below it that did: its own hours, with those of nobody."""
     for account in found.parents:
         if found.with_below(account):
             own = [row.gpu_hours for row in (*found.rows, *found.unattributed) if row.account == account]

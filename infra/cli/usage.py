@@ -26,7 +26,9 @@ def add(verbs: Any) -> None:
     made.add_argument("--days", type=float, metavar="N", help=f"the last N days (default: {DAYS})")
     made.add_argument("--since", metavar="TIME", help="from then on, UTC: 2026-11-01 or 2026-11-01T08:00")
     made.add_argument("--until", metavar="TIME", help="up to then, UTC (default: now)")
-    made.add_argument("--by", choices=("account", "user"), help="a row for each account, or each user (default: for both)")
+    made.add_argument(
+        "--by", choices=("account", "user"), help="a row for each account, or each user (default: for both)"
+    )
     made.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -60,7 +62,9 @@ def _period(arguments: argparse.Namespace, now: datetime) -> tuple[datetime, dat
     minutes = max(1, round(days * 1440))
     since = _time("--since", arguments.since) if arguments.since else until - timedelta(minutes=minutes)
     if not since < until <= now + timedelta(minutes=1):
-        raise UsageError(f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC: the time has to begin before it ends, in the past")
+        raise UsageError(
+            f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC: the time has to begin before it ends, in the past"
+        )
     if until - since > timedelta(days=MOST_DAYS):
         raise UsageError(f"{(until - since).days} days: ask for {MOST_DAYS} at most")
     return since, until
@@ -93,8 +97,9 @@ def _asked(plan: "Plan", since: int, until: int) -> "tuple[Usage, list[str]]":
     if not found.observed_h:
         kept_d = telemetry.limit(plan.site, "telemetry_retention_d").value
         raise UsageError(
-            f"no sample from {_shown(since)} to {_shown(until)} UTC. Prometheus keeps {kept_d:g} days (limits.telemetry_retention_d). "
-            "Controllers write samples each minute: systemctl status bringup-kubernetes-metrics there; playbooks/site.yml installs "
+            f"no sample from {_shown(since)} to {_shown(until)} UTC. Prometheus keeps {kept_d:g} days "
+            "(limits.telemetry_retention_d). Controllers write "
+            "samples each minute: systemctl status bringup-kubernetes-metrics there; playbooks/site.yml installs "
             "that and the rules"
         )
     return found, [str(error) for error in errors]

@@ -1,4 +1,5 @@
-"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption, stages (S156 to S160, S165).
+"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption (S156 to S160), GPU time (S163),
+stages (S165).
 
 The same items as those of test_scheduler.py and test_slurm_policy.py, which ask Slurm. What the API server says and what its trials
 gave is shared with the platform's own items (test_platform.py).
@@ -7,6 +8,7 @@ gave is shared with the platform's own items (test_platform.py).
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from capacity.model import Plan
@@ -102,6 +104,18 @@ def test_a_job_that_yields_writes_a_checkpoint_and_resumes(
     subject: str, plan: Plan, facts: Facts, yielded: Told
 ) -> Outcome:
     return of_preemption(plan, facts, yielded)
+
+
+@check("S163.applied", inputs=BOTH, manager="kubernetes")
+def test_gpu_time_is_charged_to_who_uses_it(
+    subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid, charged_said: PlatformSaid
+) -> Outcome:
+    said = together(platform_said, charged_said)
+    good = (
+        "{gpus} GPUs of a Job counted for who made it after {seen_s:g} s: {gpu_s:g} GPU-s; {objects} objects as planned"
+    )
+    made = outcome(kube_policy.charged, plan, said, controllers(plan, facts), good, "objects", "charged")
+    return replace(made, unit="GPU-s, and s")
 
 
 @check("S165.measured", inputs=(*BOTH, "site.storage"), manager="kubernetes")

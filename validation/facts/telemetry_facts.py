@@ -81,7 +81,8 @@ def alerts(base: str) -> list[dict[str, Any]]:
 def query(base: str, asked: str | dict[str, Any]) -> list[dict[str, Any]]:
     parameters = {"query": asked} if isinstance(asked, str) else {key: str(value) for key, value in asked.items()}
     return [
-        {"labels": row["metric"], "value": float(row["value"][1])} for row in call(base, "query", **parameters)["result"]
+        {"labels": row["metric"], "value": float(row["value"][1])}
+        for row in call(base, "query", **parameters)["result"]
     ]
 
 

@@ -36,8 +36,8 @@ AskPrometheus = Callable[[Mapping[str, Any]], Queried]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the time, in whole seconds of Unix time. used: GPU-seconds by (account, user, resource); observed: seconds with samples, by the end of
-    each hour of it, or of what is left of one.
+    """A part of the time, in whole seconds of Unix time. used: GPU-seconds by (account, user, resource); observed: seconds with
+    samples, by the end of each hour of it, or of what is left of one.
     """
 
     since: int

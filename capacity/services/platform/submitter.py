@@ -1,8 +1,8 @@
 """Who asked for a pod: policies by which the API server writes the user of a request into pods, Jobs and JobSets of accounts.
 
-Pods of a Job are made by a controller, so the user stands in the pod template of each Job and JobSet as well, and comes into the pod
-from there. What a user gives under the key is overwritten when the object is made, and a later change of it is undone. Controllers and
-kubelets (`system:…`) leave it as it is. The role kubernetes_metrics reads it of pods that hold GPUs.
+Pods of a Job are made by a controller, so the user stands in the pod template of each Job and JobSet as well, and comes into the
+pod from there. What a user gives under the key is overwritten when the object is made, and a later change of it is undone.
+Controllers and kubelets (`system:…`) leave it as it is. The role kubernetes_metrics reads it of pods that hold GPUs.
 """
 
 from collections.abc import Iterator

@@ -40,8 +40,8 @@ def policies(tiers: Mapping[Tier, TierLimits]) -> Iterator[PlatformObject]:
 def in_accounts(
     conditions: Sequence[Mapping[str, str]], written_as: str, rule: Mapping[str, Sequence[str]] = NEW_PODS
 ) -> dict[str, Any]:
-    """What a policy says that writes into objects in namespaces of accounts. conditions and written_as are CEL; rule: which requests,
-    by default pods as they are made.
+    """What a policy says that writes into objects in namespaces of accounts. conditions and written_as are CEL; rule: which
+    requests, by default pods as they are made.
     """
     constraints = {
         "namespaceSelector": {"matchExpressions": [{"key": ACCOUNT, "operator": "Exists"}]},

@@ -1,9 +1,9 @@
-"""Alert rules with the site's limits, and series that are recorded: data in rules.yaml, here the forms that Prometheus and promtool read.
+"""Alert rules with the site's limits, and recorded series: data in rules.yaml, here the forms that Prometheus and promtool read.
 
 rules = load(site)               Rules with every placeholder filled in
 records(site)                    the same of recorded series
 rule_file(rules, site)           content of a Prometheus rule file, with the site's recorded series
-unit_tests(rules, site, path)    content of a promtool test file: each rule fires on its drill, and only then; each record has its values
+unit_tests(rules, site, path)    content of a promtool test file: each rule fires on its drill, and only then
 """
 
 import math
@@ -93,7 +93,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Record:
-    """A series that Prometheus computes at each interval. values: by labels, what its unit test expects of `given`, in intervals."""
+    """A series that Prometheus computes at each interval. values: what its unit test expects, by labels, in intervals."""
 
     name: str
     expr: str

@@ -9,8 +9,8 @@ With --control-plane also, each asked of this server's own over loopback:
     bringup_kubernetes_node_ready{node, reason}      1 or 0, with the kubelet's reason; none while the API server does not answer
     bringup_kubernetes_node_offer{node, resource}    what the node offers pods of extended resources, GPUs among them
     bringup_kubernetes_gpus_used{account, user, resource}
-                                                     GPUs, or parts of GPUs, that pods hold now. account: their namespace; user: who made
-                                                     them, "" where nobody knows
+                                                     GPUs, or parts of GPUs, that pods hold now. account: their namespace; user: who
+                                                     made them, "" where nobody knows
     bringup_kubernetes_pods_listed_seconds           when these were asked for, Unix time; neither where the list cannot be had
     bringup_etcd_backup_failed                       1: the last backup failed
     bringup_etcd_backup_seconds                      when the newest was made, Unix time; without any, since when etcd has data
