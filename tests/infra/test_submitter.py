@@ -3,19 +3,28 @@
 The control plane, Kueue, JobSet and the platform's objects are real. Nodes and pods are kwok's: no container runs.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
+from capacity.services import telemetry
+from capacity.services.platform import design
 from capacity.services.platform.queues import LOCAL_QUEUE
 from capacity.services.platform.submitter import USER
 from infra.kube.trial import PAUSE, Trial, gang, lasting, trial
 from infra.toolchain.control_plane import programs
 from infra.toolchain.controllers import controllers
 from tests.plans import plan_of
+from tests.playbooks.support import load
+from validation import kube_policy
+from validation.facts import charged
+from validation.facts.kube import path_of
 from validation.facts.kueue import QUEUE
+from validation.facts.shapes import Queried
 
 pytestmark = [pytest.mark.platform, pytest.mark.needs("kueue")]
 
@@ -154,3 +163,32 @@ def test_pods_of_a_jobset_carry_who_made_it_and_a_change_of_a_waiting_one_is_und
     assert answer.status_code == 200, answer.text
     live = cluster.http.get(f"{JOBSETS}/large").json()
     assert (user_of(live), templates(live)) == ("alice", ["alice", "alice"])
+
+
+def test_the_trial_of_acceptance_finds_the_job_charged_to_who_made_it(cluster: Trial) -> None:
+    """API server, Kueue and the collector's count are real. The test plays exporter, Prometheus and time: a list counts at once."""
+    plan, metrics = plan_of("lab-kubernetes"), load("roles/kubernetes_metrics/files/kubernetes_metrics.py")
+    interval_s, seconds = telemetry.interval_s(plan.site), [0.0, 0.0]
+
+    def call(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        made = [one for one in calls if one["verb"] == "POST" and one["path"].endswith("/jobs")]
+        return cluster.answers([{**one, "body": lasting(one["body"])} if one in made else one for one in calls])
+
+    def prometheus(request: Mapping[str, Any]) -> Queried:
+        ((name, text),) = request["queries"].items()
+        (user,) = re.findall('user="(.+?)"', text)
+        pods = cluster.http.get(metrics.PODS).json()
+        used = {labels["account"]: value for _, labels, value in metrics.gpus_used([pods]) if labels["user"] == user}
+        value = charged.GPUS * seconds[1] if "sum_over_time" in text else used.get("commissioning", 0.0) * interval_s
+        return {"queries": {name: [{"labels": {}, "value": value}] if value else []}, "ranges": {}}
+
+    def sleep(taken_s: float) -> None:
+        time.sleep(min(taken_s, 1.0))
+        seconds[0] += taken_s
+        seconds[1] += taken_s if prometheus({"queries": {"now": f'user="{charged.USER}"'}})["queries"]["now"] else 0.0
+
+    said = charged.ask(plan, call, prometheus, sleep, lambda: seconds[0])
+    objects = {one.key: cluster.http.get(path_of(one)).json() for one in design(plan).objects if not one.partial}
+    value, problems = kube_policy.charged({"charged": said, "objects": objects}, plan)
+    assert problems == []
+    assert (value["gpus"], value["seen_s"]) == (2, 0)

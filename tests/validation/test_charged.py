@@ -18,7 +18,9 @@ from tests.plans import plan_of
 from tests.validation.test_gangs import pod
 from tests.validation.test_kube import Server
 from validation import from_raw, kube_policy
-from validation.facts import charged
+from validation.checks import test_platform_policy as checks
+from validation.checks.conftest import PlatformSaid
+from validation.facts import Facts, charged
 from validation.facts.charged import GPUS, NAME, OTHER, USER
 from validation.facts.kube import ask as ask_platform
 from validation.facts.kueue import workloads
@@ -193,6 +195,24 @@ def test_the_gate_judges_the_raw_output_again(plan: Plan) -> None:
     assert again({**said, "charged": said["charged"] | {"gpus": 0, "counted": 0}}, plan) != []
     found = from_raw.computed("S163.applied", plan.site.name, plan, json.dumps({"objects": {}}).encode())
     assert isinstance(found, str), "nothing was tried"
+
+
+def test_the_gate_computes_from_the_raw_output_what_the_check_recorded(plan: Plan) -> None:
+    said = said_by(plan)
+    outcome = checks.test_gpu_time_is_charged_to_who_uses_it(
+        "", plan, Facts(), PlatformSaid({"objects": said["objects"]}), PlatformSaid({"charged": said["charged"]})
+    )
+    assert outcome.passed, outcome.detail
+    assert outcome.raw is not None
+    found = from_raw.computed("S163.applied", plan.site.name, plan, outcome.raw)
+    assert isinstance(found, from_raw.Again)
+    assert (found.value, list(found.problems)) == (outcome.value, [])
+
+
+def test_a_prometheus_that_did_not_answer_fails_the_check(plan: Plan) -> None:
+    error = PlatformSaid({}, "mgmt01: no answer")
+    outcome = checks.test_gpu_time_is_charged_to_who_uses_it("", plan, Facts(), PlatformSaid({"objects": {}}), error)
+    assert (outcome.passed, outcome.detail) == (False, "mgmt01: no answer")
 
 
 def again(said: Mapping[str, Any], plan: Plan) -> list[str]:
