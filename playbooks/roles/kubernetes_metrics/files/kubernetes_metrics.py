@@ -48,7 +48,7 @@ BACKUP = "bringup-etcd-backup.service"
 PODS = "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 """Pods that a node has and that have not ended: they hold their GPUs, also while they start or end."""
 PAGE, PODS_MAX = 500, 50_000
-"""Pods that are asked for at once, about 5 MB, and in all: 50 for each of 1,000 nodes. One page is read at a time."""
+"""Pods that are asked for at once, some 3 MB, and in all: 50 for each of 1,000 nodes. One page is read at a time."""
 PODS_S = 45
 """For all pages, within the two minutes of the unit."""
 VENDOR = "nvidia.com/"
