@@ -38,7 +38,7 @@ def run_usage(arguments: argparse.Namespace) -> int:
     if plan.site.scheduler.kind != "kubernetes":
         span = f"start={since:%Y-%m-%dT%H:%M} end={until:%Y-%m-%dT%H:%M}"
         raise UsageError(
-            f"{plan.site.name} has Slurm, whose database keeps GPU time (the times there are local). On its controller: "
+            f"{plan.site.name} runs Slurm, whose database keeps GPU time. On its controller, in the controller's local time: "
             f"sreport cluster AccountUtilizationByUser -T gres/gpu -t Hours {span}"
         )
     found, silent = _asked(plan, int(since.timestamp()), int(until.timestamp()))

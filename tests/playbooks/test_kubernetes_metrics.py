@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,20 @@ def test_a_name_of_a_user_is_free_text_and_stays_one_bounded_label() -> None:
     assert len(text.splitlines()) == 3
     assert f'user="{"b" * 200}"' in text
     assert text.encode()
+
+
+@pytest.mark.needs("promtool")
+def test_prometheus_own_parser_takes_a_file_with_any_name_of_a_user() -> None:
+    names = ['a"} 1', "back\\slash\\", "new\nline", "\u00e9\u4e2d\U0001f600", "\ud800\x00\x7f", "", "{}=,"]
+    text = module.render(module.gpus_used([{"items": [pod(name, asks(gpu="1")) for name in names]}]))
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=60, check=False
+    )
+    assert b"error while linting" not in done.stderr, done.stderr
+    assert b"bringup_kubernetes_gpus_used no help text" in done.stdout + done.stderr, "it was read to its end"
+    broken = text.replace("slash", "sl\\u0061sh").encode()
+    done = subprocess.run(["promtool", "check", "metrics"], input=broken, capture_output=True, timeout=60, check=False)
+    assert b"invalid escape sequence" in done.stderr, "another backslash would lose the whole file"
 
 
 def test_of_too_many_users_the_smallest_are_counted_without_their_name(

@@ -8,7 +8,6 @@ gave is shared with the platform's own items (test_platform.py).
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from capacity.model import Plan
@@ -114,8 +113,7 @@ def test_gpu_time_is_charged_to_who_uses_it(
     good = (
         "{gpus} GPUs of a Job counted for who made it after {seen_s:g} s: {gpu_s:g} GPU-s; {objects} objects as planned"
     )
-    made = outcome(kube_policy.charged, plan, said, controllers(plan, facts), good, "objects", "charged")
-    return replace(made, unit="GPU-s, and s")
+    return outcome(kube_policy.charged, plan, said, controllers(plan, facts), good, "objects", "charged")
 
 
 @check("S165.measured", inputs=(*BOTH, "site.storage"), manager="kubernetes")
