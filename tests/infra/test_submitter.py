@@ -3,6 +3,7 @@
 The control plane, Kueue, JobSet and the platform's objects are real. Nodes and pods are kwok's: no container runs.
 """
 
+import functools
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     assert kubernetes is not None
     assert made is not None
     with trial(plan_of("lab-kubernetes"), kubernetes, made, tmp_path_factory.mktemp("trial")) as one:
+        # the API server reads new policies within a second, each by itself
+        for path, body in ((PODS, a_pod("dry")), (JOBS, gang("dry", ACCOUNT, TIER, 1)), (JOBSETS, a_jobset("dry", ""))):
+            one.wait(functools.partial(in_force, one, path, body), f"the policy of {path} is in force")
         yield one
+
+
+def in_force(cluster: Trial, path: str, body: Mapping[str, Any]) -> bool:
+    """Whether an object gets a user, as a dry run."""
+    made = cluster.http.post(path, params={"dryRun": "All"}, json=body, headers={"Impersonate-User": "alice"})
+    return bool(user_of(made.json()))
 
 
 @pytest.fixture
