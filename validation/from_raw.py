@@ -806,6 +806,7 @@ ON_KUBERNETES: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S160.measured": _of_trial(*OF_TRIALS["P-03.measured"]),
     "S162.applied": _kube(kube_policy.reservations, "reservation"),
     "S162.measured": _kube(kube_policy.window, "reservation"),
+    "S163.applied": _kube(kube_policy.charged, "objects", "charged"),
 }
 """The same for items whose check on a site with Kubernetes is another one. It replaces that of FROM_RAW there."""
 

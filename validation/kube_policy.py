@@ -1,9 +1,9 @@
-"""Whether a Kubernetes platform schedules as the steps about the scheduler ask (S156 to S160), from plan and answers. Pure.
+"""Whether a Kubernetes platform schedules as the steps about the scheduler ask (S156 to S160, S163), from plan and answers. Pure.
 
 As in kube.py, each function gives the value of a record and what is wrong; checks and gate call the same ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +14,10 @@ from capacity.services.platform.sharing import GPU_RESOURCE, profiles
 from capacity.services.platform.tenancy import allowed_of
 from capacity.services.platform.topology import GPU, node_labels
 from capacity.services.slurm import design as accounts_of
+from inventory.site.sections.software import has_mutating_policies
 from validation import kube
 from validation.facts import reservation_trial
+from validation.facts.charged import GPUS, SEEN_S, USER
 from validation.facts.gangs import BLOCK
 from validation.kube import PREEMPTED, Judged
 
@@ -34,6 +36,11 @@ PREEMPTION = ("PriorityClass", "ClusterQueue", "Cohort")
 PLACEMENT = ("Topology", "ResourceFlavor", "ClusterQueue")
 """Kinds of objects by which Kueue places a workload whole: a flavour with a topology assigns all pods before one starts
 (https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/)."""
+ACCOUNTING = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "Cohort", "ClusterQueue", "LocalQueue")
+"""Kinds of objects that make the tree of accounts and write who made a pod."""
+LOOK = "Look: systemctl status bringup-kubernetes-metrics on a controller"
+OFF_S = 30.0
+"""Between the time for which GPUs were counted, as two logins saw it, and what was recorded. A choice of ours."""
 RUNTIME = "containerd://"
 NO_NODE_HAS_THEM = "doesn't allow to fit any of 1 pod(s)"
 """What Kueue 0.15.0 says of one pod that fits on no node (pkg/cache/scheduler/tas_flavor_snapshot.go, notFitMessage)."""
@@ -205,6 +212,42 @@ def allotted(said: Mapping[str, Any], plan: Plan, name: str) -> Judged:
         *([f"{more['gpus']} GPUs were asked for, planned {asked}"] if more["gpus"] != asked else []),
     ]
     return kube.joined(kube.node(said, plan, name), kube.granted(said["grants"], plan, name), ({}, problems))
+
+
+def charged(said: Mapping[str, Any], plan: Plan) -> Judged:
+    """The tree of accounts as planned, and GPU time of a Job charged to who made it, whomever it names."""
+    one = said["charged"]
+    value = {key: one[key] for key in ("gpus", "seen_s", "shown_s", "gone_s", "gpu_s")}
+    return kube.joined(kube.objects(said, plan, ACCOUNTING), (value, list(_uncharged(one, plan))))
+
+
+def _uncharged(one: Mapping[str, Any], plan: Plan) -> Iterator[str]:
+    pin = plan.site.versions.get("kubernetes", "")
+    if not has_mutating_policies(pin):
+        yield f"Kubernetes {pin} has no policies that write who made a pod. Fix: versions.kubernetes 1.36 or later"
+    asked = min(GPUS, max(kube.planned_gpus(plan).values()))
+    if one["gpus"] != asked:
+        yield f"a Job of {one['gpus']} GPUs was tried, planned {asked}"
+    if not one["node"]:
+        yield f"{one['gpus']} GPUs were free for no job: ask again when they are ({one['why'] or 'nobody says why it waits'})"
+        return
+    for what, key in (("was made", "made_by"), ("was to be changed", "after")):
+        if one[key] != USER:
+            yield f"the pod names {one[key] or 'nobody'} as it {what}, expected {USER}, who made its Job"
+    if one["seen_s"] is None:
+        yield f"Prometheus counted no GPU of {USER} within {SEEN_S:g} s. {LOOK}"
+        return
+    if one["counted"] != one["gpus"]:
+        yield f"Prometheus counted {one['counted']:g} GPUs, the Job had {one['gpus']}"
+    if one["others"]:
+        yield f"Prometheus counted {one['others']:g} GPUs for the user whom the Job named"
+    if one["gone_s"] is None:
+        yield f"Prometheus still counted GPUs {SEEN_S:g} s after the Job was gone"
+    elif not one["gpus"] * (one["shown_s"] - OFF_S) < one["gpu_s"] < one["gpus"] * (one["shown_s"] + OFF_S):
+        yield (
+            f"{one['gpu_s']:g} GPU-s were recorded, but {one['gpus']} GPUs were counted for {one['shown_s']:g} s, which is "
+            f"{one['gpus'] * one['shown_s']:g} GPU-s (within {OFF_S:g} s of each GPU)"
+        )
 
 
 def _unproven(why: str) -> str:

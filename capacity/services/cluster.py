@@ -40,7 +40,7 @@ HEALTH_GROUP = "bringup:node-health"
 kubernetes_control_plane)."""
 
 METRICS_USER = "bringup:metrics"
-"""The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
+"""The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and pods and nothing else."""
 
 RESERVATIONS_USER = "bringup:reservations"
 """The user that opens and closes queues of reservations (role kubernetes_reservations)."""

@@ -26,6 +26,7 @@ from infra.cli import (
     site,
     start,
     switches,
+    usage,
     validation,
 )
 from infra.cli.common import CANNOT, EXIT_CODES, UsageError
@@ -94,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
         catalog,
         lab,
         kubernetes,
+        usage,
         imports,
         firmware,
         validation,

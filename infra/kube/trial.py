@@ -186,8 +186,8 @@ class Trial:
         return [self._answer(one) for one in calls]
 
     def _answer(self, one: Mapping[str, Any]) -> Object:
-        headers = {"Impersonate-User": one["user"]} if one.get("user") else {}
-        headers |= {"Content-Type": one["type"]} if one.get("type") else {}
+        given = {"Impersonate-User": "user", "Impersonate-Group": "group", "Content-Type": "type"}
+        headers = {name: one[key] for name, key in given.items() if one.get(key)}
         answer = self.http.request(one["verb"], one["path"], json=one.get("body"), headers=headers)
         body = answer.json()
         if one.get("fields"):

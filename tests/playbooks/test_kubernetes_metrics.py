@@ -2,6 +2,8 @@
 
 import datetime
 import json
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,113 @@ def test_what_is_no_list_of_nodes_is_refused(said: bytes) -> None:
         module.nodes(said)
 
 
+# ---- GPUs in use -----------------------------------------------------------------------------------------------------
+def asks(**limits: str) -> dict[str, Any]:
+    """A container with limits of nvidia.com: gpu="2"."""
+    return {"name": "a", "resources": {"limits": {f"nvidia.com/{name}": amount for name, amount in limits.items()}}}
+
+
+def pod(user: Any, *containers: Any, namespace: str = "vision", before: Any = ()) -> dict[str, Any]:
+    annotations = {} if user is None else {"bringup.local/user": user}
+    metadata = {"name": "a", "namespace": namespace, "annotations": annotations or None}
+    return {"metadata": metadata, "spec": {"containers": list(containers), "initContainers": list(before)}}
+
+
+def used(*pods: Any) -> dict[tuple[str, ...], float]:
+    return {key[1:]: value for key, value in values(module.gpus_used([{"items": list(pods)}])).items()}
+
+
+def test_gpus_are_counted_by_namespace_and_user_and_by_resource() -> None:
+    seen = used(
+        pod("alice", asks(gpu="4"), asks(gpu="4", **{"gpu.shared": "1"})),
+        pod("alice", asks(gpu="2")),
+        pod("bob", {"name": "a", "resources": {"limits": {"cpu": "4"}}}, {"name": "b"}),
+        pod(None, asks(**{"mig-1g.10gb": "3"})),
+        pod(None, asks(gpu="8"), namespace="bringup-loads"),
+    )
+    assert seen == {
+        ("vision", "alice", "nvidia.com/gpu"): 10,
+        ("vision", "alice", "nvidia.com/gpu.shared"): 1,
+        ("vision", "", "nvidia.com/mig-1g.10gb"): 3,
+        ("bringup-loads", "", "nvidia.com/gpu"): 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "gpus"),
+    [
+        ([], 2),
+        ([asks(gpu="1")], 2),
+        ([asks(gpu="5"), asks(gpu="4")], 5),
+        ([asks(gpu="1") | {"restartPolicy": "Always"}], 3),
+        ([asks(gpu="1") | {"restartPolicy": "Always"}, asks(gpu="4")], 5),
+    ],
+    ids=["none", "fewer", "more", "stays", "beside-one-that-stays"],
+)
+def test_a_pod_holds_what_it_needs_at_most(before: list[dict[str, Any]], gpus: int) -> None:
+    assert used(pod("alice", asks(gpu="2"), before=before)) == {("vision", "alice", "nvidia.com/gpu"): gpus}
+
+
+@pytest.mark.parametrize(
+    ("amount", "count"), [("8", 8), ("1e1", 10), ("2E0", 2), ("1k", 1000), ("1Ki", 1024), ("1M", 10**6)]
+)
+def test_a_limit_is_read_in_each_form_that_a_user_may_give_it_in(amount: str, count: int) -> None:
+    assert list(used(pod("alice", asks(gpu=amount))).values()) == [count]
+
+
+def test_a_name_of_a_user_is_free_text_and_stays_one_bounded_label() -> None:
+    hostile = 'a"} 1\nbringup_kubernetes_up{x="\\ é\x1b[2J\ud800'
+    ((_, labels, _),) = module.gpus_used([{"items": [pod(hostile, asks(gpu="1"))]}])
+    assert labels["user"] == 'a"} 1?bringup_kubernetes_up{x="\\ é?[2J?'
+    text = module.render(module.gpus_used([{"items": [pod(hostile, asks(gpu="1")), pod("b" * 9999, asks(gpu="1"))]}]))
+    assert 'user="a\\"} 1?bringup_kubernetes_up{x=\\"\\\\ é?[2J?"' in text
+    assert len(text.splitlines()) == 3
+    assert f'user="{"b" * 200}"' in text
+    assert text.encode()
+
+
+@pytest.mark.needs("promtool")
+def test_prometheus_own_parser_takes_a_file_with_any_name_of_a_user() -> None:
+    names = ['a"} 1', "back\\slash\\", "new\nline", "\u00e9\u4e2d\U0001f600", "\ud800\x00\x7f", "", "{}=,"]
+    text = module.render(module.gpus_used([{"items": [pod(name, asks(gpu="1")) for name in names]}]))
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=60, check=False
+    )
+    assert b"error while linting" not in done.stderr, done.stderr
+    assert b"bringup_kubernetes_gpus_used no help text" in done.stdout + done.stderr, "it was read to its end"
+    broken = text.replace("slash", "sl\\u0061sh").encode()
+    done = subprocess.run(["promtool", "check", "metrics"], input=broken, capture_output=True, timeout=60, check=False)
+    assert b"invalid escape sequence" in done.stderr, "another backslash would lose the whole file"
+
+
+def test_of_too_many_users_the_smallest_are_counted_without_their_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "USED_MAX", 2)
+    gpu = "nvidia.com/gpu"
+    seen = used(*(pod(f"user{number}", asks(gpu=str(number))) for number in (1, 2, 3, 4)))
+    assert seen == {("vision", "user4", gpu): 4, ("vision", "user3", gpu): 3, ("vision", "", gpu): 3}
+    assert "4 accounts and users, 2 are told apart" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        {},
+        pod(7, asks(gpu="1")),
+        pod("a", asks(gpu="1.5")),
+        pod("a", asks(gpu="-1")),
+        pod("a", asks(gpu="1"), namespace='a"b'),
+        pod("a", asks(**{'g"': "1"})),
+        pod("a", "text"),
+    ],
+)
+def test_what_is_no_list_of_pods_is_refused(bad: Any) -> None:
+    with pytest.raises(module.AskError, match="list of pods"):
+        module.gpus_used([{"items": [bad]}])
+
+
 def test_series_of_etcd_are_its_own_and_none_may_be_missing() -> None:
     assert values(module.of_etcd(ETCD)) == {
         ("etcd_server_has_leader",): 1,
@@ -108,12 +217,22 @@ def test_series_of_etcd_are_its_own_and_none_may_be_missing() -> None:
         module.of_etcd(ETCD.replace(b"quota", b"other"))
 
 
+FIRST = f"{module.PODS}&limit=500"
+
+
+def page(*pods: Any, more: str = "") -> bytes:
+    """A page of a PodList; more: where the next one begins."""
+    return json.dumps({"metadata": {"continue": more}, "items": pods}).encode()
+
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """{path: body} of the control plane; what is not there does not answer. And a folder of backups and one of etcd's data."""
     bodies = {
         "/readyz": b"ok",
         "/api/v1/nodes?resourceVersion=0": listed(node("gpu001")),
+        FIRST: page(pod("alice", asks(gpu="8")), more="a b"),
+        f"{FIRST}&continue=a%20b": page(pod("alice", asks(gpu="4"))),
         "/metrics": ETCD,
         "/healthz": b"ok",
     }
@@ -144,6 +263,34 @@ def test_a_control_plane_that_answers_is_up(answers: Any) -> None:
     assert seen["bringup_kubernetes_node_ready", "gpu001", "Told"] == 1
     assert seen["etcd_server_has_leader",] == 1
     assert seen["bringup_etcd_backup_failed",] == 1
+
+
+def test_pods_are_listed_page_by_page(answers: Any) -> None:
+    _, read = answers
+    seen = read()
+    assert seen["bringup_kubernetes_gpus_used", "vision", "alice", "nvidia.com/gpu"] == 12
+    assert abs(seen["bringup_kubernetes_pods_listed_seconds",] - time.time()) < 60
+
+
+@pytest.mark.parametrize("why", ["away", "no-list", "too-many", "too-slow"])
+def test_a_list_of_pods_that_has_no_end_counts_nothing_and_leaves_the_rest(
+    why: str, answers: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bodies, read = answers
+    if why == "away":
+        del bodies[f"{FIRST}&continue=a%20b"]
+    elif why == "no-list":
+        bodies[f"{FIRST}&continue=a%20b"] = b"[]"
+    elif why == "too-many":
+        monkeypatch.setattr(module, "PODS_MAX", 500)
+    else:
+        monkeypatch.setattr(module, "PODS_S", -1)
+    seen = read()
+    assert not [
+        key for key in seen if key[0] in ("bringup_kubernetes_gpus_used", "bringup_kubernetes_pods_listed_seconds")
+    ]
+    assert up(seen) == dict.fromkeys(COMPONENTS, 1)
+    assert capsys.readouterr().err.startswith("GPUs in use: ")
 
 
 @pytest.mark.parametrize(

@@ -657,7 +657,7 @@ def test_a_node_without_a_kubelet_can_take_no_burn_in(burning: Kubernetes, api: 
 # ---- which checks --------------------------------------------------------------------------------------------------------
 OF_MANAGER = {
     "slurm": {"scheduler", "slurm_nodes", "policy", "trials"},
-    "kubernetes": {"platform", "platform_said", "gangs_said", "quotas_said", "grants", "yielded"},
+    "kubernetes": {"platform", "platform_said", "gangs_said", "quotas_said", "charged_said", "grants", "yielded"},
 }
 """Fixtures of checks/conftest.py that ask one workload manager."""
 

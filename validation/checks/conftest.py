@@ -38,6 +38,7 @@ from validation import kube, permutation, sharp
 from validation.check import site_limit
 from validation.facts import (
     Facts,
+    charged,
     etcd,
     incast,
     node_results,
@@ -56,6 +57,7 @@ from validation.facts import kube as kube_facts
 from validation.facts import permutation as permutation_act
 from validation.facts import spreading as spreading_act
 from validation.facts import telemetry as telemetry_facts
+from validation.facts import usage as usage_facts
 from validation.facts.gather import address_of, diagnosed, link_ends_again
 from validation.facts.node_results import Kept, Run
 from validation.facts.takeover import Takeover, take_over
@@ -403,6 +405,18 @@ def reservation_tried(plan: Plan) -> PlatformSaid:
     """What became of a reservation of one node, and what all reservations were meanwhile."""
     try:
         return PlatformSaid({"reservation": reservation_trial.ask(plan, kube_facts.over_ssh(plan))})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
+@pytest.fixture(scope="session")
+def charged_said(plan: Plan) -> PlatformSaid:
+    """For whom Prometheus counted the GPUs of a Job that named somebody else."""
+    try:
+        prometheus = next(iter(usage_facts.over_ssh(plan).values()), None)
+        if prometheus is None:
+            return PlatformSaid({}, "the plan has no telemetry server")
+        return PlatformSaid({"charged": charged.ask(plan, kube_facts.over_ssh(plan), prometheus)})
     except DeviceError as error:
         return PlatformSaid({}, str(error))
 

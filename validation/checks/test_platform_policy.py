@@ -1,4 +1,5 @@
-"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption, stages (S156 to S160, S165).
+"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption (S156 to S160), GPU time (S163),
+stages (S165).
 
 The same items as those of test_scheduler.py and test_slurm_policy.py, which ask Slurm. What the API server says and what its trials
 gave is shared with the platform's own items (test_platform.py).
@@ -118,6 +119,17 @@ def test_reserved_gpus_are_its_owners_in_its_time_and_others_before_and_after(
 ) -> Outcome:
     good = "{node}: its owner waited, had it {start_s:g} s after the begin in place of {account}, none {end_s:g} s after the end"
     return outcome(kube_policy.window, plan, reservation_tried, controllers(plan, facts), good, "reservation")
+
+
+@check("S163.applied", inputs=BOTH, manager="kubernetes")
+def test_gpu_time_is_charged_to_who_uses_it(
+    subject: str, plan: Plan, facts: Facts, platform_said: PlatformSaid, charged_said: PlatformSaid
+) -> Outcome:
+    said = together(platform_said, charged_said)
+    good = (
+        "{gpus} GPUs of a Job counted for who made it after {seen_s:g} s: {gpu_s:g} GPU-s; {objects} objects as planned"
+    )
+    return outcome(kube_policy.charged, plan, said, controllers(plan, facts), good, "objects", "charged")
 
 
 @check("S165.measured", inputs=(*BOTH, "site.storage"), manager="kubernetes")

@@ -51,6 +51,8 @@ RESERVED = "status.flavorsReservation"
 """Of a ClusterQueue: by flavor and resource, what its admitted workloads hold."""
 IS_NAMED = "metadata.name"
 """Of an object; none in a refusal."""
+ANNOTATED = ("metadata.name", "metadata.annotations")
+MERGE = "application/merge-patch+json"
 POD_FIELDS = ("metadata.labels", "metadata.deletionTimestamp", "spec.nodeName", "status.phase")
 
 
@@ -155,15 +157,48 @@ class Site(ApiServer):
         return other
 
     @contextlib.contextmanager
-    def job(self, name: str, pods: int, level: str = "", gpus: int = 0, node: str = "") -> Iterator[None]:
-        """A Job while the body runs. gpus: of each pod; 0: all of a node, of that with the fewest."""
+    def job(
+        self,
+        name: str,
+        pods: int,
+        level: str = "",
+        gpus: int = 0,
+        node: str = "",
+        caller: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Iterator[None]:
+        """A Job while the body runs. gpus: of each pod; 0: all of a node, of that with the fewest. caller: whom the administrator
+        impersonates to make it (user, group). annotations: of the Job and of its pods.
+        """
         given = (self.account, self.tier, pods, gpus or self.gpus, self._image, level)
         body = job(name, *given, labels=self._labels, node=node)
-        self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,)})
+        body["metadata"]["annotations"] = dict(annotations or {})
+        body["spec"]["template"]["metadata"]["annotations"] |= annotations or {}
+        self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,), **(caller or {})})
         try:
             yield
         finally:
             self.delete(name)
+
+    def annotated(self, name: str) -> dict[str, dict[str, str]]:
+        """The annotations of each pod of a Job, by its name."""
+        call = {"verb": "GET", "path": f"{self._pods}?labelSelector={JOB_OF_POD}%3D{name}", "fields": ANNOTATED}
+        (listed,) = self.ask(call)
+        with self.reading(f"read the pods of {name}"):
+            return {str(one["metadata.name"]): dict(one["metadata.annotations"] or {}) for one in listed["items"]}
+
+    def annotate(self, pod: str, annotations: Mapping[str, str], caller: Mapping[str, str]) -> None:
+        """Try to change annotations of a pod, as `caller`. A refusal is as good as none: what is there afterwards counts."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        call = {
+            "verb": "PATCH",
+            "path": f"{self._pods}/{pod}",
+            "body": body,
+            "type": MERGE,
+            "only": (MESSAGE,),
+            **caller,
+        }
+        self.ask(call, accept=(*DONE, 403, 422))
 
     def delete(self, name: str) -> None:
         """Delete a Job with its pods, and wait until these are gone."""

@@ -656,6 +656,21 @@ class Sample(TypedDict):
     value: Number
 
 
+class Samples(TypedDict):
+    """Of one series over a time, each with its Unix time."""
+
+    labels: dict[Line, Line]
+    values: list[tuple[Number, Number]]
+
+
+@with_config(EXTRA_KEYS_STAY)
+class Queried(TypedDict):
+    """Queries alone, of which none failed."""
+
+    queries: dict[Line, list[Sample]]
+    ranges: dict[Line, list[Samples]]
+
+
 @with_config(EXTRA_KEYS_STAY)
 class ScrapeTarget(TypedDict):
     job: Line

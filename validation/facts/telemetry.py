@@ -21,6 +21,7 @@ from validation.evidence import Identity
 from validation.facts.shapes import FireDrill, data_of
 
 FACTS = Path(__file__).with_name("telemetry_facts.py").read_text()
+PROMETHEUS = f"http://127.0.0.1:{telemetry.PORTS['prometheus']}"
 DRILL = Path(__file__).with_name("fire_drill.py").read_text()
 DRILL_SPARE_S = 60.0
 """Beyond delivery and clearing: login, and the rules' unit tests."""
@@ -71,14 +72,14 @@ def reads(plan: Plan, addresses: Mapping[tuple[str, str], str]) -> dict[str, Rea
     """How to ask each telemetry server, by its name."""
     budget_s = plan.site.timeouts.ssh_s
     request = {
-        "prometheus": f"http://127.0.0.1:{telemetry.PORTS['prometheus']}",
+        "prometheus": PROMETHEUS,
         "queries": QUERIES,
         "series": series(plan.site.fabric.kind),
         "files": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in telemetry.files(plan).items()},
     }
 
     def ask(name: str) -> tuple[dict[str, Any], tuple[Identity, ...]]:
-        host = _host(plan, name, addresses[name, "provisioning"], budget_s)
+        host = server_host(plan, name, addresses[name, "provisioning"], budget_s)
         source = Source(name, "ask Prometheus", "look at `systemctl status prometheus` there")
         answer = host.program(FACTS, request, operation=source.operation)
         with reading(source, "facts and errors"):
@@ -125,7 +126,8 @@ def by_gpu(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {uuid: {**gpu, "fields": sorted(gpu["fields"])} for uuid, gpu in found.items()}
 
 
-def _host(plan: Plan, name: str, address: str, budget_s: float) -> SshHost:
+def server_host(plan: Plan, name: str, address: str, budget_s: float) -> SshHost:
+    """A telemetry server as it is logged in to."""
     return SshHost(name, address, node_credentials(plan.site), budget_s)
 
 
@@ -147,7 +149,7 @@ def drill(plan: Plan, address: str, stamp: int) -> Drill:
     """
     server, rules = telemetry.servers(plan)[0], telemetry.load(plan.site)
     deliver_s = float(telemetry.limit(plan.site, "alert_delivery_s").value)
-    host = _host(plan, server, address, 2 * deliver_s + DRILL_SPARE_S)
+    host = server_host(plan, server, address, 2 * deliver_s + DRILL_SPARE_S)
     try:
         said = host.program(DRILL, drill_request(plan.site, rules, stamp), operation="fire drill")
         answer = read(FireDrill, said, Source(server, "fire drill", "run python3 on the server by hand"))

@@ -2,7 +2,9 @@
 
 Standard library only, changes nothing. The request, a JSON object as first argument:
     prometheus   URL of its API
-    queries      {name: PromQL}; each result is a list of {labels, value}
+    parts        which of targets, rules, alerts and files come; without it all do
+    queries      {name: PromQL}, or {name: {"query": PromQL, "time": Unix time}}; each result is a list of {labels, value}
+    ranges       {name: {"query", "start", "end", "step"}}; each result is a list of {labels, values}, of [Unix time, value]
     series       {name: {"query": PromQL, "label": which label names the port}}; each result is {instance: {port: value}}
     files        {path: SHA-256 that it should have}; those that differ come back
 A part that fails is reported under "errors", and the rest still comes. Ages are in seconds.
@@ -76,10 +78,17 @@ def alerts(base: str) -> list[dict[str, Any]]:
     return [{"labels": alert["labels"], "state": alert["state"]} for alert in call(base, "alerts")["alerts"]]
 
 
-def query(base: str, text: str) -> list[dict[str, Any]]:
+def query(base: str, asked: str | dict[str, Any]) -> list[dict[str, Any]]:
+    parameters = {"query": asked} if isinstance(asked, str) else {key: str(value) for key, value in asked.items()}
     return [
-        {"labels": row["metric"], "value": float(row["value"][1])} for row in call(base, "query", query=text)["result"]
+        {"labels": row["metric"], "value": float(row["value"][1])}
+        for row in call(base, "query", **parameters)["result"]
     ]
+
+
+def query_range(base: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = call(base, "query_range", **{key: str(value) for key, value in asked.items()})["result"]
+    return [{"labels": row["metric"], "values": [[at, float(value)] for at, value in row["values"]]} for row in rows]
 
 
 def by_port(base: str, text: str, label: str) -> dict[str, dict[str, float]]:
@@ -104,31 +113,38 @@ def differing(wanted: dict[str, str]) -> list[str]:
 def main() -> None:
     request = json.loads(sys.argv[1])
     base = request["prometheus"]
-    facts: dict[str, Any] = {"queries": {}, "series": {}}
+    facts: dict[str, Any] = {"queries": {}, "series": {}, "ranges": {}}
     errors: dict[str, str] = {}
 
-    def part(name: str, into: dict[str, Any], key: str, read: Callable[[], Any]) -> None:
+    def answer(name: str, into: dict[str, Any], key: str, read: Callable[[], Any]) -> None:
         try:
             into[key] = read()
         except (OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
             errors[name] = f"{type(error).__name__}: {error}"
 
-    jobs = [
+    parts = [
         ("targets", facts, "targets", lambda: targets(base)),
         ("rules", facts, "rules", lambda: rules(base)),
         ("alerts", facts, "alerts", lambda: alerts(base)),
         ("files", facts, "files_differing", lambda: differing(request["files"])),
+    ]
+    jobs = [
+        *(part for part in parts if part[0] in request.get("parts", [part[0]])),
         *(
-            (f"query {name}", facts["queries"], name, lambda text=text: query(base, text))
-            for name, text in request["queries"].items()
+            (f"query {name}", facts["queries"], name, lambda asked=asked: query(base, asked))
+            for name, asked in request["queries"].items()
+        ),
+        *(
+            (f"range {name}", facts["ranges"], name, lambda asked=asked: query_range(base, asked))
+            for name, asked in request.get("ranges", {}).items()
         ),
         *(
             (f"series {name}", facts["series"], name, lambda one=one: by_port(base, one["query"], one["label"]))
-            for name, one in request["series"].items()
+            for name, one in request.get("series", {}).items()
         ),
     ]
     with ThreadPoolExecutor(8) as pool:
-        for _ in pool.map(lambda job: part(*job), jobs):
+        for _ in pool.map(lambda job: answer(*job), jobs):
             pass
     print(json.dumps({"facts": facts, "errors": errors}))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from capacity.model import Plan
 from capacity.services import slurm
-from capacity.services.platform import queues, runtime, sharing, tenancy, tier_limits, topology
+from capacity.services.platform import queues, runtime, sharing, submitter, tenancy, tier_limits, topology
 from capacity.services.platform.objects import PlatformObject
 
 
@@ -36,6 +36,7 @@ def design(plan: Plan) -> Platform:
         *tenancy.loads(),
         *tier_limits.policies(plan.site.scheduler.tier_limits),
         *runtime.objects(plan.site),
+        *submitter.objects(plan.site),
         *tenancy.namespaces(wanted.accounts, tiers, gpus, shared, groups, plan.site.scheduler.reservations),
         *topology.label_patches(plan),
         *queues.flavour(wanted.gpu_type, plan.site.name, levels),

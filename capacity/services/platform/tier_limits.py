@@ -15,6 +15,7 @@ from inventory.site.values import Tier
 API = "admissionregistration.k8s.io/v1"
 SECONDS_PER_HOUR = 3600
 DEADLINE, GRACE = "activeDeadlineSeconds", "terminationGracePeriodSeconds"
+NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 
 
 def written(limits: TierLimits) -> dict[str, int]:
@@ -36,11 +37,15 @@ def policies(tiers: Mapping[Tier, TierLimits]) -> Iterator[PlatformObject]:
         yield from mutating(f"tier-{tier}", in_accounts(conditions, _expression(fields)))
 
 
-def in_accounts(conditions: Sequence[Mapping[str, str]], written_as: str) -> dict[str, Any]:
-    """What a policy says that writes into pods in namespaces of accounts as they are made. Both arguments are CEL."""
+def in_accounts(
+    conditions: Sequence[Mapping[str, str]], written_as: str, rule: Mapping[str, Sequence[str]] = NEW_PODS
+) -> dict[str, Any]:
+    """What a policy says that writes into objects in namespaces of accounts. conditions and written_as are CEL; rule: which
+    requests, by default pods as they are made.
+    """
     constraints = {
         "namespaceSelector": {"matchExpressions": [{"key": ACCOUNT, "operator": "Exists"}]},
-        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "resourceRules": [dict(rule)],
     }
     return {
         "matchConstraints": constraints,

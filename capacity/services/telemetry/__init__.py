@@ -21,7 +21,7 @@ from capacity.services.telemetry.config import (
     slowest_interval_s,
 )
 from capacity.services.telemetry.planned import planned, ports
-from capacity.services.telemetry.rules import Rule, interval_s, limit, load
+from capacity.services.telemetry.rules import Record, Rule, interval_s, limit, load, records
 from capacity.services.telemetry.targets import PORTS, servers, targets
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "PORTS",
     "RULE_TESTS",
     "SLOW_JOBS",
+    "Record",
     "Rule",
     "alertmanager",
     "clears_in_a_drill",
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "planned",
     "ports",
+    "records",
     "servers",
     "slowest_interval_s",
     "snmp",

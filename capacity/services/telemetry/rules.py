@@ -1,7 +1,8 @@
-"""Alert rules with the site's limits: data in rules.yaml, here the forms that Prometheus and promtool read.
+"""Alert rules with the site's limits, and recorded series: data in rules.yaml, here the forms that Prometheus and promtool read.
 
 rules = load(site)               Rules with every placeholder filled in
-rule_file(rules, site)           content of a Prometheus rule file
+records(site)                    the same of recorded series
+rule_file(rules, site)           content of a Prometheus rule file, with the site's recorded series
 unit_tests(rules, site, path)    content of a promtool test file: each rule fires on its drill, and only then
 """
 
@@ -90,6 +91,16 @@ class Rule:
         return {"summary": self.summary, "runbook": self.runbook, **({"limit": limits} if limits else {})}
 
 
+@dataclass(frozen=True)
+class Record:
+    """A series that Prometheus computes at each interval. values: what its unit test expects, by labels, in intervals."""
+
+    name: str
+    expr: str
+    given: tuple[Series, ...]
+    values: tuple[tuple[Mapping[str, str], float], ...]
+
+
 @cache
 def _data() -> dict[str, Any]:
     return dict(yaml.safe_load(DATA.read_text()))
@@ -121,14 +132,35 @@ def load(site: Site) -> tuple[Rule, ...]:
     return tuple(_rule(entry, site) for entry in _data()["rules"] if entry.get("scheduler", kind) == kind)
 
 
+def records(site: Site) -> tuple[Record, ...]:
+    """The recorded series for the site's scheduler."""
+    kind, interval = site.scheduler.kind, interval_s(site)
+    return tuple(
+        Record(
+            entry["record"],
+            _filled(entry["expr"], site)[0],
+            tuple(series(text, interval) for text in entry["given"]),
+            tuple((one["labels"], one["value"]) for one in entry["expect"]),
+        )
+        for entry in _data()["records"]
+        if entry.get("scheduler", kind) == kind
+    )
+
+
+def _filled(expr: str, site: Site) -> tuple[str, dict[str, Limit]]:
+    """An expression with the site's numbers, and the limits among them."""
+    own = {"window": duration(window_s(site)), "interval_s": f"{interval_s(site):g}"}
+    limits = {key: limit(site, key) for key in re.findall(r"<(\w+)>", expr) if key not in own}
+    numbers = own | {key: f"{one.value:g}" for key, one in limits.items()}
+    return re.sub(r"<(\w+)>", lambda found: numbers[found[1]], expr), limits
+
+
 def _rule(entry: Mapping[str, Any], site: Site) -> Rule:
-    keys = [key for key in re.findall(r"<(\w+)>", entry["expr"]) if key != "window"]
-    limits = {key: limit(site, key) for key in keys}
-    numbers = {key: f"{one.value:g}" for key, one in limits.items()} | {"window": duration(window_s(site))}
+    expr, limits = _filled(entry["expr"], site)
     return Rule(
         alert=entry["alert"],
         severity=entry["severity"],
-        expr=re.sub(r"<(\w+)>", lambda found: numbers[found[1]], entry["expr"]),
+        expr=expr,
         hold_s=float(limit(site, "alert_hold_s").value) if entry["hold"] else 0.0,
         summary=entry["summary"],
         limits=limits,
@@ -149,21 +181,24 @@ def series(text: str, interval: float) -> Series:
 
 
 def rule_file(rules: tuple[Rule, ...], site: Site) -> dict[str, Any]:
-    """Content of the rule file: one group, evaluated as often as series are sampled."""
+    """Content of the rule file: one group, evaluated as often as series are sampled. Recorded series come first."""
     return {
         "groups": [
             {
                 "name": "bringup",
                 "interval": duration(interval_s(site)),
                 "rules": [
-                    {
-                        "alert": rule.alert,
-                        "expr": rule.expr,
-                        **({"for": duration(rule.hold_s)} if rule.hold_s else {}),
-                        "labels": {"severity": rule.severity},
-                        "annotations": rule.annotations,
-                    }
-                    for rule in rules
+                    *({"record": one.name, "expr": one.expr} for one in records(site)),
+                    *(
+                        {
+                            "alert": rule.alert,
+                            "expr": rule.expr,
+                            **({"for": duration(rule.hold_s)} if rule.hold_s else {}),
+                            "labels": {"severity": rule.severity},
+                            "annotations": rule.annotations,
+                        }
+                        for rule in rules
+                    ),
                 ],
             }
         ]
@@ -171,11 +206,16 @@ def rule_file(rules: tuple[Rule, ...], site: Site) -> dict[str, Any]:
 
 
 def unit_tests(rules: tuple[Rule, ...], site: Site, path: str) -> dict[str, Any]:
-    """Content of a promtool test file for the rule file at `path`: two tests a rule, for its drill and its quiet series."""
+    """Content of a promtool test file for the rule file at `path`: two tests a rule, for its drill and its quiet series, and one
+    for each recorded series.
+    """
     return {
         "rule_files": [path],
         "evaluation_interval": duration(interval_s(site)),
-        "tests": [_test(rule, site, drill) for rule in rules for drill in (True, False)],
+        "tests": [
+            *(_record_test(one, site) for one in records(site)),
+            *(_test(rule, site, drill) for rule in rules for drill in (True, False)),
+        ],
     }
 
 
@@ -196,6 +236,21 @@ def _test(rule: Rule, site: Site, drill: bool) -> dict[str, Any]:
         "input_series": [_input(one, samples) for one in (rule.drill if drill else rule.quiet)],
         "alert_rule_test": [
             {"eval_time": duration(end), "alertname": rule.alert, "exp_alerts": fired if drill else []}
+        ],
+    }
+
+
+def _record_test(one: Record, site: Site) -> dict[str, Any]:
+    interval, samples = interval_s(site), TEST_INTERVALS
+    wanted = [
+        {"labels": Series(one.name, labels, (), 0).selector, "value": value * interval} for labels, value in one.values
+    ]
+    return {
+        "name": f"{one.name} has the values of its data",
+        "interval": duration(interval),
+        "input_series": [_input(given, samples) for given in one.given],
+        "promql_expr_test": [
+            {"expr": one.name, "eval_time": duration(TEST_INTERVALS * interval), "exp_samples": wanted}
         ],
     }
 

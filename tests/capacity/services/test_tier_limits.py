@@ -80,7 +80,7 @@ def test_each_policy_is_bound_and_holds_for_pods_of_its_tier_in_namespaces_of_ac
 
 def test_a_site_without_such_limits_has_no_policy_of_a_tier() -> None:
     names = {one.name for one in design(plan_of("lab-kubernetes")).objects if one.kind.startswith("Mutating")}
-    assert names == {"gpu-runtime"}
+    assert names == {"gpu-runtime", "pod-user", "job-user", "jobset-user"}
 
 
 def test_each_tier_of_an_account_is_tried_with_no_time_and_with_more_than_it_has(plan: Plan) -> None:

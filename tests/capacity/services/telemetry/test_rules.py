@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from capacity.services.telemetry import rules as alert_rules
-from capacity.services.telemetry.rules import Series, load, rule_file, series, unit_tests
+from capacity.services.telemetry.rules import Series, load, records, rule_file, series, unit_tests
 from inventory.paths import repo_root
 from inventory.site import load_site
 from inventory.site.sections.acceptance import Limit
@@ -58,6 +58,36 @@ def test_a_rule_that_always_fires_fails_its_unit_test(tmp_path):
     site = load_site(ALL)
     restless = replace(load(site)[0], expr='up{job=~".+"} >= 0')
     assert promtool(tmp_path, (restless,), site).returncode != 0
+
+
+@pytest.mark.needs("promtool")
+@pytest.mark.parametrize(
+    ("name", "part", "other"),
+    [
+        ("bringup:gpu_seconds:used", "topk(1, ", "("),
+        ("bringup:gpu_seconds:used", "account, user, resource", "account, resource"),
+        ("bringup:gpu_seconds:used", "* sum", "* 2 * sum"),
+        ("bringup:usage_seconds:observed", "group(", "count("),
+    ],
+)
+def test_a_record_that_counts_otherwise_fails_its_unit_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, part: str, other: str
+) -> None:
+    site = load_site(ALL)
+    (one,) = [record for record in records(site) if record.name == name]
+    assert part in one.expr
+    monkeypatch.setattr(alert_rules, "records", lambda site: (replace(one, expr=one.expr.replace(part, other)),))
+    done = promtool(tmp_path, (), site)
+    assert done.returncode != 0
+    assert name in done.stderr
+
+
+def test_gpu_time_is_recorded_on_sites_of_kubernetes_alone() -> None:
+    assert [one.name for one in records(load_site(ALL))] == [
+        "bringup:gpu_seconds:used",
+        "bringup:usage_seconds:observed",
+    ]
+    assert records(load_site("lab")) == ()
 
 
 @pytest.mark.parametrize("rule", load(load_site(ALL)), ids=lambda rule: rule.alert)
