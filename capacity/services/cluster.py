@@ -39,6 +39,12 @@ kubernetes_control_plane)."""
 METRICS_USER = "bringup:metrics"
 """The user that asks for what alerts judge (role kubernetes_metrics): it may list nodes and nothing else."""
 
+NOTICES_USER = "bringup:notices"
+"""The user that looks for what users and operators are told (role kubernetes_notices): it may list nodes and Kueue's workloads."""
+
+NOTICES_DRILL = "http://127.0.0.1:9098/"
+"""Where events of acceptance's account, and of nodes, go as well: its checks listen there, on the controller that sends."""
+
 
 class ClusterError(Exception):
     """The site's plan has no room for the cluster; the text says which key to change."""
@@ -74,7 +80,7 @@ BOTH = ("server", "client")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Everything that is the same on all servers of the cluster."""
+    """Everything that is the same on all servers of the cluster. notices: whether its first controller tells anybody of events."""
 
     name: str
     version: str
@@ -83,6 +89,7 @@ class Cluster:
     pods: str = str(PODS)
     services: str = str(SERVICES)
     oob: tuple[str, ...] = ()
+    notices: bool = False
 
     @property
     def forwarded(self) -> tuple[str, ...]:
@@ -103,6 +110,11 @@ class Cluster:
         return f"https://{LOOPBACK if len(self.controllers) > 1 else self.controllers[0].address}:{API_PORT}"
 
     @property
+    def notices_from(self) -> str:
+        """The controller that tells of events, the first one, so that each is told once; '' where nobody is told."""
+        return self.controllers[0].name if self.notices else ""
+
+    @property
     def certificates(self) -> tuple[Certificate, ...]:
         """All that is signed: the users are those that Kubernetes' own roles are bound to (Kubernetes, "PKI certificates and
         requirements")."""
@@ -119,6 +131,7 @@ class Cluster:
                 Certificate(one.name, "controller-manager", "ca", "system:kube-controller-manager"),
                 Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
                 Certificate(one.name, "metrics", "ca", METRICS_USER),
+                *([Certificate(one.name, "notices", "ca", NOTICES_USER)] if one.name == self.notices_from else []),
                 Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
             ]
         for one in self.nodes:
@@ -141,6 +154,8 @@ class Cluster:
             "kubelet_client": KUBELET_CLIENT,
             "health_group": HEALTH_GROUP,
             "metrics_user": METRICS_USER,
+            "notices_user": NOTICES_USER,
+            "notices_from": self.notices_from,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }
@@ -175,10 +190,12 @@ def cluster(plan: Plan) -> Cluster:
                     f"addressing.{key} {network} overlaps {own}, the {what} of the cluster: choose another prefix"
                 )
     pods = PODS.subnets(new_prefix=POD_LENGTH)
+    told = plan.site.credentials.notifications
     return Cluster(
         name=plan.site.name,
         version=plan.site.versions["kubernetes"],
         controllers=tuple(Member(name, address[name]) for name in controllers),
         nodes=tuple(Member(name, address[name], str(prefix)) for name, prefix in zip(nodes, pods, strict=False)),
         oob=(str(given.oob),) if given.oob is not None else (),
+        notices=told is not None and told.any,
     )

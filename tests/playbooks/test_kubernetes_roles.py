@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from capacity.outputs import ansible_hosts
-from capacity.services.cluster import Cluster, Member, cluster
+from capacity.services.cluster import NOTICES_DRILL, Cluster, Member, cluster
 from capacity.services.platform.runtime import NAME
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue
@@ -29,7 +29,17 @@ from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
 CONTAINERD = "/etc/containerd/config.toml"
-ROLES = ("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet", "kubernetes_metrics")
+ROLES = (
+    *("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet"),
+    *("kubernetes_metrics", "kubernetes_notices"),
+)
+HOOKS = {"HOOK_RESEARCH": "https://chat.example/research", "HOOK_OTHERS": "https://chat.example/others"}
+NOTICES = {
+    "accounts": {"research": "env:HOOK_RESEARCH"},
+    "others": {"default": "env:HOOK_OTHERS"},
+    "names": ["services", "research"],
+    "drill": {"account": "commissioning", "url": NOTICES_DRILL},
+}
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
@@ -104,6 +114,12 @@ def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
     )
 
 
+@pytest.fixture(scope="module")
+def written_silent(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The same of a site whose file has no webhooks."""
+    return write(tmp_path_factory.mktemp("roles"), replace(cluster(plan_of("lab-kubernetes")), notices=False))
+
+
 def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: Any) -> Written:
     """What the roles write for a cluster. known: variables that differ from those of the site."""
     copied(folder)
@@ -127,6 +143,8 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
         },
     }
     common = {key: value for key, value in hosts.common.items() if key.startswith("bringup_")}
+    assert common["bringup_notices"].keys() == NOTICES.keys()
+    common["bringup_notices"] = NOTICES
     probes = {"ctl01": LIGHT, "gpu001": LIGHT, "gpu002": machine}
     inventory = {
         "all": {
@@ -152,7 +170,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
     book = [
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
-            ("controller", ["kubernetes_control_plane", "kubernetes_metrics"]),
+            ("controller", ["kubernetes_control_plane", "kubernetes_metrics", "kubernetes_notices"]),
             ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet", "kubernetes_metrics"]),
         )
     ]
@@ -167,6 +185,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
             "ANSIBLE_INVENTORY_ENABLED": "yaml",
             "ANSIBLE_ROLES_PATH": str(folder / "roles"),
             "ANSIBLE_ACTION_PLUGINS": str(folder / "actions"),
+            **HOOKS,
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
@@ -411,6 +430,28 @@ def test_metrics_are_written_where_the_node_exporter_reads_them(written: Any) ->
         assert program.split()[-1] in written[host]
     assert "/etc/kubernetes/pki/metrics.pem" in written["ctl01"]
     assert "/etc/kubernetes/pki/metrics.pem" not in written["gpu001"]
+
+
+def test_the_controller_that_sends_notices_has_their_program_certificate_and_webhooks(written: Any) -> None:
+    files = written["ctl01"]
+    assert files["/etc/bringup/notices.json"]["mode"] == "0600"
+    assert json.loads(files["/etc/bringup/notices.json"]["content"]) == {
+        "accounts": {"research": HOOKS["HOOK_RESEARCH"]},
+        "default": HOOKS["HOOK_OTHERS"],
+        "names": ["services", "research"],
+        "drill": {"account": "commissioning", "url": NOTICES_DRILL},
+    }
+    for path, file in files.items():
+        assert path == "/etc/bringup/notices.json" or "chat.example" not in str(file), path
+    text = unit(written, "ctl01", "bringup-notices")
+    assert "kubernetes_notices.py --config /etc/bringup/notices.json --state /var/lib/bringup-notices/state.json " in text
+    assert "/usr/local/libexec/bringup/kubernetes_notices.py" in files
+    assert "/etc/kubernetes/pki/notices.pem" in files
+    assert "/etc/kubernetes/pki/notices.pem" not in written["gpu001"]
+
+
+def test_a_controller_that_sends_no_notices_has_nothing_of_them(written_silent: Any) -> None:
+    assert not [path for path in written_silent["ctl01"] if "notices" in path]
 
 
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:

@@ -212,5 +212,6 @@ def roles_with_files() -> set[str]:
         "kubernetes_balancer",
         "kubernetes_control_plane",
         "kubernetes_metrics",
+        "kubernetes_notices",
     }
     return wrote - {"boot_server", "repositories", "roce", "slurm_user"} - of_kubernetes
