@@ -42,6 +42,7 @@ from validation import (
     kube,
     kube_policy,
     link_pairs,
+    notices,
     permutation,
     readings,
     sharp,
@@ -804,6 +805,8 @@ ON_KUBERNETES: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S159.measured": _kube(kube.gangs, "halves"),
     "S160.applied": _kube(kube_policy.preemption, "objects"),
     "S160.measured": _of_trial(*OF_TRIALS["P-03.measured"]),
+    "S164.applied": _kube(notices.set_up, "files"),
+    "S164.measured": _kube(notices.told, "notices"),
 }
 """The same for items whose check on a site with Kubernetes is another one. It replaces that of FROM_RAW there."""
 
