@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from capacity.model import Plan
-from capacity.services.cluster import cluster
+from capacity.services.cluster import notices_from
 from capacity.services.slurm import CHECK_ACCOUNT
 from validation.facts.kube import controllers_of
 from validation.facts.notices import ARRIVE_S, ENDS, FAILS, HOLDS, JOBS, OTHERS, PRIVATE
@@ -25,7 +25,7 @@ PREEMPTED = "Preempted"
 def without_a_hook(plan: Plan) -> list[str]:
     """What the site file lacks: accounts that nobody is told of, and operators."""
     given = plan.site.credentials.notifications
-    if given is None or not given.any:
+    if given is None or not notices_from(plan):
         return [NOBODY]
     silent = [one.name for one in plan.site.scheduler.accounts if one.name not in given.accounts and not given.default]
     return [
@@ -36,7 +36,7 @@ def without_a_hook(plan: Plan) -> list[str]:
 
 def set_up(said: Mapping[str, Any], plan: Plan) -> Judged:
     """The program that sends on its controller, with the hooks of the site file and files for root alone; nothing on others."""
-    given, sender, controllers = plan.site.credentials.notifications, cluster(plan).notices_from, controllers_of(plan)
+    given, sender, controllers = plan.site.credentials.notifications, notices_from(plan), controllers_of(plan)
     problems = without_a_hook(plan)
     for name in controllers:
         found = said["files"].get(name)
@@ -82,7 +82,7 @@ def _of_sender(found: Mapping[str, Any]) -> Iterator[str]:
 
 def told(said: Mapping[str, Any], plan: Plan) -> Judged:
     """End, failure, eviction and a node's return, each told once and in time, and nothing that was not so."""
-    if not cluster(plan).notices:
+    if not notices_from(plan):
         return {"events": 0, "slowest_s": 0.0}, [NOBODY]
     trial = said["notices"]
     jobs, node, heard = trial["jobs"], str(trial["node"]), trial["heard"]

@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.services.boot import boot_server
-from capacity.services.cluster import NOTICES_DRILL, ClusterError, cluster
+from capacity.services.cluster import NOTICES_DRILL, ClusterError, cluster, notices_from
 from capacity.services.platform.sharing import offers
 from capacity.sizes import load_site
 from capacity.storage.load import shared
@@ -191,10 +191,15 @@ def references_of(plan: Plan) -> dict[str, str]:
     }
 
 
+def cluster_of(plan: Plan) -> dict[str, Any]:
+    """The Kubernetes cluster, and which of its controllers tells of events."""
+    return replace(cluster(plan), notices_from=notices_from(plan)).plain()
+
+
 def notices_of(plan: Plan) -> dict[str, Any]:
     """What the role kubernetes_notices writes, with references in the place of URLs; {} where nobody is told anything."""
     given = plan.site.credentials.notifications
-    if given is None or not given.any:
+    if given is None or not notices_from(plan):
         return {}
     return {
         "accounts": dict(given.accounts),
@@ -279,7 +284,7 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
             **(
-                {"bringup_kubernetes": cluster(plan).plain(), "bringup_notices": notices_of(plan)}
+                {"bringup_kubernetes": cluster_of(plan), "bringup_notices": notices_of(plan)}
                 if site.scheduler.kind == "kubernetes"
                 else {}
             ),

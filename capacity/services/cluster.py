@@ -80,7 +80,9 @@ BOTH = ("server", "client")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Everything that is the same on all servers of the cluster. notices: whether its first controller tells anybody of events."""
+    """Everything that is the same on all servers of the cluster. notices_from: the controller that tells users and operators of
+    events; '' for none.
+    """
 
     name: str
     version: str
@@ -89,7 +91,7 @@ class Cluster:
     pods: str = str(PODS)
     services: str = str(SERVICES)
     oob: tuple[str, ...] = ()
-    notices: bool = False
+    notices_from: str = ""
 
     @property
     def forwarded(self) -> tuple[str, ...]:
@@ -108,11 +110,6 @@ class Cluster:
         passes on to all of them (role kubernetes_balancer).
         """
         return f"https://{LOOPBACK if len(self.controllers) > 1 else self.controllers[0].address}:{API_PORT}"
-
-    @property
-    def notices_from(self) -> str:
-        """The controller that tells of events, the first one, so that each is told once; '' where nobody is told."""
-        return self.controllers[0].name if self.notices else ""
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
@@ -155,7 +152,6 @@ class Cluster:
             "health_group": HEALTH_GROUP,
             "metrics_user": METRICS_USER,
             "notices_user": NOTICES_USER,
-            "notices_from": self.notices_from,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }
@@ -190,12 +186,21 @@ def cluster(plan: Plan) -> Cluster:
                     f"addressing.{key} {network} overlaps {own}, the {what} of the cluster: choose another prefix"
                 )
     pods = PODS.subnets(new_prefix=POD_LENGTH)
-    told = plan.site.credentials.notifications
     return Cluster(
         name=plan.site.name,
         version=plan.site.versions["kubernetes"],
         controllers=tuple(Member(name, address[name]) for name in controllers),
         nodes=tuple(Member(name, address[name], str(prefix)) for name, prefix in zip(nodes, pods, strict=False)),
         oob=(str(given.oob),) if given.oob is not None else (),
-        notices=told is not None and told.any,
     )
+
+
+def notices_from(plan: Plan) -> str:
+    """The controller that tells users and operators of events, the first one, so that each is told once; '' where nobody is told.
+
+    Apart from `cluster`, which needs no credentials.
+    """
+    given, devices = plan.site.credentials_given, plan.devices
+    if given is None or not given.tells_anybody:
+        return ""
+    return str(devices.loc[devices["role"] == "controller", "name"].iloc[0])

@@ -98,7 +98,7 @@ Written = dict[str, dict[str, dict[str, Any]]]
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """{host: {path: file}} of a controller, a light node and a machine."""
-    return write(tmp_path_factory.mktemp("roles"), cluster(plan_of("lab-kubernetes")))
+    return write(tmp_path_factory.mktemp("roles"), replace(cluster(plan_of("lab-kubernetes")), notices_from="ctl01"))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @pytest.fixture(scope="module")
 def written_silent(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """The same of a site whose file has no webhooks."""
-    return write(tmp_path_factory.mktemp("roles"), replace(cluster(plan_of("lab-kubernetes")), notices=False))
+    return write(tmp_path_factory.mktemp("roles"), cluster(plan_of("lab-kubernetes")))
 
 
 def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: Any) -> Written:
@@ -444,7 +444,9 @@ def test_the_controller_that_sends_notices_has_their_program_certificate_and_web
     for path, file in files.items():
         assert path == "/etc/bringup/notices.json" or "chat.example" not in str(file), path
     text = unit(written, "ctl01", "bringup-notices")
-    assert "kubernetes_notices.py --config /etc/bringup/notices.json --state /var/lib/bringup-notices/state.json " in text
+    assert (
+        "kubernetes_notices.py --config /etc/bringup/notices.json --state /var/lib/bringup-notices/state.json " in text
+    )
     assert "/usr/local/libexec/bringup/kubernetes_notices.py" in files
     assert "/etc/kubernetes/pki/notices.pem" in files
     assert "/etc/kubernetes/pki/notices.pem" not in written["gpu001"]

@@ -18,7 +18,7 @@ from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.boot import record
 from capacity.services.boot.intents import all_drive_serials
-from capacity.services.cluster import cluster
+from capacity.services.cluster import notices_from
 from capacity.services.slurm import CHECK_USERS, Design, design
 from capacity.storage.load import shared
 from inventory.delivered import power_acts
@@ -473,7 +473,7 @@ def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
 @pytest.fixture(scope="session")
 def notices_heard(plan: Plan, platform: kubernetes.Kubernetes) -> PlatformSaid:
     """What was told of jobs that ended, failed and were evicted, and of a node that came back, where the site allows faults."""
-    if not cluster(plan).notices:
+    if not notices_from(plan):
         return PlatformSaid({"notices": {}})
     _allowed(
         plan, "it stops the time service of a GPU node for a minute, so that the node is out of service and comes back"

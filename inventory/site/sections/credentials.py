@@ -131,11 +131,6 @@ class NotificationCredentials(Section):
         default=None, description="Reference to the URL that is told which nodes are back in service."
     )
 
-    @property
-    def any(self) -> bool:
-        """Whether anybody is told anything."""
-        return bool(self.accounts or self.default or self.operators)
-
 
 class Credentials(Section):
     """References to secrets, never their values."""
@@ -156,6 +151,12 @@ class Credentials(Section):
         exclude_if=absent,
         description="Users and operators: without it nobody is told of jobs and nodes. For kind kubernetes; Slurm has --mail-type.",
     )
+
+    @property
+    def tells_anybody(self) -> bool:
+        """Whether anybody is told of jobs and nodes."""
+        told = self.notifications
+        return told is not None and bool(told.accounts or told.default or told.operators)
 
 
 @rule("scheduler", "credentials")
