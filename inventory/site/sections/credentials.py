@@ -122,7 +122,7 @@ class NotificationCredentials(Section):
 
     accounts: dict[Slug, SecretReference] = Field(
         default={},
-        description="By account, reference to the URL that its events are posted to; a secret, since whoever knows it can post there.",
+        description="By account, reference to the URL that its events are posted to; a secret, since who knows it can post there.",
     )
     default: SecretReference | None = Field(
         default=None, description="The same for accounts without one of their own; without it these hear nothing."
