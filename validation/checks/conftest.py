@@ -87,6 +87,7 @@ ORDER = (
     "takeover",
     "without_api_server",
     "without_etcd",
+    "notices_heard",
     "separation_probed",
     "canaries",
     "checkpoint_writes",

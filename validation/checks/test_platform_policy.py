@@ -23,7 +23,7 @@ from validation.runners import jobset_stages
 from validation.runners.kubernetes import Kubernetes
 
 BOTH = (*PLATFORM, *PLACES)
-TOLD = (*BOTH, "site.credentials", "site.addressing")
+TOLD = (*BOTH, "site.credentials")
 
 
 def of_plan(judge: Callable[[Plan], kube.Judged], plan: Plan, good: str) -> Outcome:
