@@ -33,7 +33,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -148,7 +148,7 @@ def moment(given: Any, now: float) -> str:
     """A time as the API server writes it; that of now for anything else."""
     if isinstance(given, str) and MOMENT.fullmatch(given):
         return given
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def conditions(of: Any) -> dict[str, dict[str, Any]]:
