@@ -380,6 +380,21 @@ def test_a_failing_hook_is_tried_less_and_less_often(
     assert {later - earlier for earlier, later in itertools.pairwise(tried[6:])} == {300}
 
 
+def test_a_clock_that_was_set_back_keeps_nothing_from_being_sent(
+    controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 15)
+    monkeypatch.setattr(module, "RETRY_MAX_S", 300)
+    hooks["research"].status = 500
+    api.workloads = [ended("a")]
+    controller.round()
+    earlier = time.time() - 86_400
+    monkeypatch.setattr(module.time, "time", lambda: earlier)
+    hooks["research"].status = 200
+    controller.round()
+    assert controller.state["waiting"] == []
+
+
 def test_a_slow_hook_holds_up_no_other_and_is_given_up_in_time(
     controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -403,7 +403,8 @@ def send(state: dict[str, Any], config: dict[str, Any], now: float, save: Callab
     hooks = hooks_of(config)
     by_hook: dict[str, list[Event]] = {}
     for one in state["waiting"]:
-        if state["failing"].get(one["to"], (0, 0))[1] <= now:
+        # a clock that was set back makes nobody wait for longer
+        if not now < state["failing"].get(one["to"], (0, 0))[1] <= now + RETRY_MAX_S:
             by_hook.setdefault(one["to"], []).append(one["event"])
     # hooks of one URL are one after the other, those that work first
     by_url: dict[str, list[str]] = {}
