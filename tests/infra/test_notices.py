@@ -110,15 +110,18 @@ def test_each_event_of_a_real_kueue_is_told_once_and_the_trial_hears_it(
                 told.append(one)
             return cluster.answers(told)
 
+        def two_rounds() -> None:
+            before = len(sending.codes)
+            cluster.wait(lambda: len(sending.codes) > before + 1, "two rounds are over")
+
         def back() -> str:
             """A node gets the taint of its health check, and loses it."""
             path = f"{NODES}/gpu004"
             taint = {"key": OUT_OF_SERVICE, "value": "unfit", "effect": "NoSchedule"}
             for taints in ([taint], []):
-                rounds = len(sending.codes)
                 done = cluster.http.patch(path, content=json.dumps({"spec": {"taints": taints}}), headers=MERGE)
                 assert done.status_code == 200, done.text
-                cluster.wait(lambda before=rounds: len(sending.codes) > before + 1, "two rounds")
+                two_rounds()
             return "gpu004"
 
         with Rounds(cluster, tmp_path / "sender", tmp_path / "cluster" / "pki") as sending:
