@@ -456,6 +456,40 @@ def test_a_controller_that_sends_no_notices_has_nothing_of_them(written_silent: 
     assert not [path for path in written_silent["ctl01"] if "notices" in path]
 
 
+def test_what_an_earlier_run_left_of_notices_is_removed_where_none_are_sent(tmp_path: Path) -> None:
+    text = (PLAYBOOKS / "roles" / "kubernetes_notices" / "tasks" / "main.yml").read_text()
+    tasks = yaml.safe_load(text)
+    (stop,) = [one for one in tasks if one.get("bringup_units", {}).get("units", [{}])[0].get("enabled") is False]
+    (remove,) = [one for one in tasks if "ansible.builtin.file" in one]
+    assert tasks.index(stop) < tasks.index(remove)
+    assert stop["when"] == remove["when"]
+    written = {one["path"] for task in tasks for one in task.get("bringup_files", {}).get("files", ())}
+    assert written < set(remove["loop"]), "all that the role writes"
+    remove["loop"] = [f"{tmp_path}{path}" for path in remove["loop"] if path.startswith("/")]
+    del remove["notify"]
+    (tmp_path / "book.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [remove]}])
+    )
+
+    def run(sender: str) -> str:
+        given = json.dumps({"bringup_kubernetes": {"notices_from": sender}})
+        options = {"ANSIBLE_INVENTORY_ENABLED": "host_list"}
+        words = (str(tmp_path / "book.yml"), "-i", "localhost,", "-c", "local", "-e", given)
+        done = ansible("ansible-playbook", *words, var=tmp_path / "var", options=options)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+        return re.findall(r"changed=(\d+)", done.stdout)[0]
+
+    paths = [Path(path) for path in remove["loop"]]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert run("localhost") == "0"
+    assert all(path.exists() for path in paths)
+    assert run("") == "1"
+    assert not [path for path in paths if path.exists()]
+    assert run("ctl01") == "0"
+
+
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:
     given = json.loads(written["gpu001"]["/etc/bringup-node-check.json"]["content"])
     assert given["kubernetes"] == {
