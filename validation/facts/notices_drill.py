@@ -86,12 +86,16 @@ def server(port: int) -> http.server.ThreadingHTTPServer:
 def listen(port: int, budget_s: float) -> dict[str, Any]:
     """The listener goes on in a process of its own, which this one leaves behind."""
     made = server(port)
+    ready, done = os.pipe()
     if os.fork():
+        os.close(done)
+        os.read(ready, 1)  # nothing, once the other one belongs to no login any more
         return {"listening": True}
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
+    os.close(done)
     end = threading.Timer(budget_s, made.shutdown)
     end.daemon = True
     end.start()
