@@ -42,6 +42,7 @@ from validation import (
     kube,
     kube_policy,
     link_pairs,
+    notices,
     permutation,
     readings,
     sharp,
@@ -807,6 +808,8 @@ ON_KUBERNETES: Mapping[str, Callable[[bytes, str, Plan], Again]] = {
     "S162.applied": _kube(kube_policy.reservations, "reservation"),
     "S162.measured": _kube(kube_policy.window, "reservation"),
     "S163.applied": _kube(kube_policy.charged, "objects", "charged"),
+    "S164.applied": _kube(notices.set_up, "files"),
+    "S164.measured": _kube(notices.told, "notices"),
 }
 """The same for items whose check on a site with Kubernetes is another one. It replaces that of FROM_RAW there."""
 

@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -21,7 +21,7 @@ from capacity.build import build
 from capacity.model import Plan
 from capacity.services import slurm, telemetry
 from capacity.services.boot import boot_server
-from capacity.services.cluster import ClusterError, cluster
+from capacity.services.cluster import NOTICES_DRILL, ClusterError, cluster, notices_from
 from capacity.services.platform.sharing import offers
 from capacity.sizes import load_site
 from capacity.storage.load import shared
@@ -191,6 +191,24 @@ def references_of(plan: Plan) -> dict[str, str]:
     }
 
 
+def cluster_of(plan: Plan) -> dict[str, Any]:
+    """The Kubernetes cluster, and which of its controllers tells of events."""
+    return replace(cluster(plan), notices_from=notices_from(plan)).plain()
+
+
+def notices_of(plan: Plan) -> dict[str, Any]:
+    """What the role kubernetes_notices writes, with references in the place of URLs; {} where nobody is told anything."""
+    given = plan.site.credentials.notifications
+    if given is None or not notices_from(plan):
+        return {}
+    return {
+        "accounts": dict(given.accounts),
+        "others": {name: one for name in ("default", "operators") if (one := getattr(given, name))},
+        "names": [account.name for account in plan.site.scheduler.accounts],
+        "drill": {"account": slurm.CHECK_ACCOUNT, "url": NOTICES_DRILL},
+    }
+
+
 def telemetry_of(plan: Plan) -> dict[str, Any]:
     """What the telemetry roles write, as the plan says it."""
     asked = telemetry.targets(plan)
@@ -265,7 +283,11 @@ def hosts_of(plan: Plan, catalog: Catalog) -> Hosts:
             "bringup_hosts": loopbacks,
             "bringup_controllers": controllers,
             "bringup_storage": storage_of(plan),
-            **({"bringup_kubernetes": cluster(plan).plain()} if site.scheduler.kind == "kubernetes" else {}),
+            **(
+                {"bringup_kubernetes": cluster_of(plan), "bringup_notices": notices_of(plan)}
+                if site.scheduler.kind == "kubernetes"
+                else {}
+            ),
             "bringup_slurm": slurm_of(plan, catalog, {item["name"]: item["address"] for item in loopbacks}),
             "bringup_limits": {name: limit.value for name, limit in site.limits.items()},
             "bringup_references": references_of(plan),

@@ -45,6 +45,12 @@ METRICS_USER = "bringup:metrics"
 RESERVATIONS_USER = "bringup:reservations"
 """The user that opens and closes queues of reservations (role kubernetes_reservations)."""
 
+NOTICES_USER = "bringup:notices"
+"""The user that looks for what users and operators are told (role kubernetes_notices): it may list nodes and Kueue's workloads."""
+
+NOTICES_DRILL = "http://127.0.0.1:9098/"
+"""Where events of acceptance's account, and of nodes, go as well: its checks listen there, on the controller that sends."""
+
 
 class ClusterError(Exception):
     """The site's plan has no room for the cluster; the text says which key to change."""
@@ -81,7 +87,8 @@ BOTH = ("server", "client")
 @dataclass(frozen=True)
 class Cluster:
     """Everything that is the same on all servers of the cluster. authentication: who users are that log in at the site's issuer;
-    login_ca: path of the certificate that signed the issuer's.
+    login_ca: path of the certificate that signed the issuer's. notices_from: the controller that tells users and operators of
+    events; '' for none.
     """
 
     name: str
@@ -93,6 +100,7 @@ class Cluster:
     oob: tuple[str, ...] = ()
     authentication: Mapping[str, Any] | None = None
     login_ca: str = ""
+    notices_from: str = ""
 
     @property
     def forwarded(self) -> tuple[str, ...]:
@@ -130,6 +138,7 @@ class Cluster:
                 Certificate(one.name, "scheduler", "ca", "system:kube-scheduler"),
                 Certificate(one.name, "metrics", "ca", METRICS_USER),
                 Certificate(one.name, "reservations", "ca", RESERVATIONS_USER),
+                *([Certificate(one.name, "notices", "ca", NOTICES_USER)] if one.name == self.notices_from else []),
                 Certificate(one.name, "admin", "ca", "bringup-admin", groups=("system:masters",)),
             ]
         for one in self.nodes:
@@ -153,6 +162,7 @@ class Cluster:
             "health_group": HEALTH_GROUP,
             "metrics_user": METRICS_USER,
             "reservations_user": RESERVATIONS_USER,
+            "notices_user": NOTICES_USER,
             "forwarded": self.forwarded,
             "pod_bridge": POD_BRIDGE,
         }
@@ -197,3 +207,14 @@ def cluster(plan: Plan) -> Cluster:
         authentication=authentication(login, plan.site.versions["kubernetes"]) if login else None,
         login_ca=str(site_path(login.ca, plan.site.dir)) if login and login.ca else "",
     )
+
+
+def notices_from(plan: Plan) -> str:
+    """The controller that tells users and operators of events, the first one, so that each is told once; '' where nobody is told.
+
+    Apart from `cluster`, which needs no credentials.
+    """
+    given, devices = plan.site.credentials_given, plan.devices
+    if given is None or not given.tells_anybody:
+        return ""
+    return str(devices.loc[devices["role"] == "controller", "name"].iloc[0])

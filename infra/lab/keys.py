@@ -3,6 +3,7 @@
 secrets/{snmp_auth, snmp_priv, bmc_factory_password, munge_key, slurmdbd_password}   random text
 secrets/bmc_password_<server> what the server's BMC gets when it is taken over; each another one
 secrets/alert_webhook         where alerts go: a URL of the operator's workstation that nobody guesses
+secrets/notices_webhook       where notices about jobs and nodes go: another one there
 secrets/ssh_ed25519{,.pub}     the operator's key, for switches and nodes
 secrets/evidence_ed25519       PKCS#8 PEM; signs evidence with the role `lab`, which counts nowhere else
 pki/bmc.pem, pki/bmc.key       one self-signed certificate for all BMC addresses
@@ -34,10 +35,9 @@ def write_all(spec: LabSpec, paths: LabPaths) -> None:
     """Create every secret, key and certificate of the lab."""
     for secret in (*TEXT_SECRETS, *(bmc_password(server.name) for server in spec.servers)):
         text_secret(paths.secrets / secret)
-    write_private(
-        paths.secrets / "alert_webhook",
-        f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/alerts/{secrets.token_urlsafe(24)}\n",
-    )
+    for name, path in (("alert_webhook", "alerts"), ("notices_webhook", "notices")):
+        url = f"http://{spec.provisioning.host}:{WEBHOOK_PORT}/{path}/{secrets.token_urlsafe(24)}"
+        write_private(paths.secrets / name, f"{url}\n")
     ssh_key(paths.secrets / "ssh_ed25519", f"operator@{spec.name}")
     signing_key(paths.secrets / "evidence_ed25519")
     known = []

@@ -79,6 +79,11 @@ class LabPaths:
         """Notifications that the on-call webhook has taken, one JSON object a line."""
         return self.logs / "alerts.jsonl"
 
+    @property
+    def notices(self) -> Path:
+        """Notices about jobs and nodes that their webhook has taken, in the same form."""
+        return self.logs / "notices.jsonl"
+
     def device(self, device: str) -> Path:
         """What a device would keep on its own disk or flash."""
         return self.root / "devices" / device

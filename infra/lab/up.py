@@ -324,6 +324,12 @@ def _check_credentials(site: Site, paths: LabPaths) -> None:
     }
     if credentials.alerts:
         pairs["credentials.alerts.webhook"] = (credentials.alerts.webhook, paths.secrets / "alert_webhook")
+    if told := credentials.notifications:
+        given = {"default": told.default, "operators": told.operators}
+        given |= {f"accounts.{name}": reference for name, reference in told.accounts.items()}
+        for key, reference in given.items():
+            if reference:
+                pairs[f"credentials.notifications.{key}"] = (reference, paths.secrets / "notices_webhook")
     for key, (reference, place) in pairs.items():
         if not reference.startswith("file:") or reference_path(reference, site.dir) != place:
             raise LabError(f"{key} of site {site.name} is {reference}, but the lab would put it at file:{place}")

@@ -1,9 +1,10 @@
-"""What the operator's workstation offers: a package mirror over HTTP, the time over NTP, and the on-call webhook of alerts.
+"""What the operator's workstation offers: a package mirror over HTTP, the time over NTP, and webhooks of alerts and of notices.
 
 python -m infra.lab.workstation LAB     binds only the workstation's address on the provisioning network
 
-The webhook's URL is the lab's secret alert_webhook, which Alertmanager alone gets: another path is refused. Alerts are kept
-as they came, one JSON object a line with the time of arrival, in the lab's logs/alerts.jsonl.
+Their URLs are the lab's secrets alert_webhook, which Alertmanager alone gets, and notices_webhook, which the first controller gets:
+another path is refused. What comes is kept, one JSON object a line with the time of arrival, in the lab's logs/alerts.jsonl and
+logs/notices.jsonl.
 """
 
 import functools
@@ -72,31 +73,32 @@ def mirror_handler(debs: str, others: Mapping[str, str]) -> type[http.server.Sim
     return Mirror
 
 
-class Alerts(http.server.BaseHTTPRequestHandler):
-    """Takes Alertmanager's notifications (JSON by POST) at the secret path of the webhook and appends each to a file."""
+class Webhooks(http.server.BaseHTTPRequestHandler):
+    """Takes JSON by POST at the secret path of each webhook, and appends it to the file of that webhook."""
 
     timeout = CLIENT_BUDGET_S
     writing = threading.Lock()
 
-    def __init__(self, path: str, file: Path, *arguments: Any) -> None:
-        self.webhook, self.file = path, file
+    def __init__(self, files: Mapping[str, Path], *arguments: Any) -> None:
+        self.files = files
         super().__init__(*arguments)
 
     def do_POST(self) -> None:
-        if not hmac.compare_digest(self.path.encode(), self.webhook.encode()):
+        own = [at for path, at in self.files.items() if hmac.compare_digest(self.path.encode(), path.encode())]
+        if not own:
             self.send_error(404, "not a webhook of this lab")
             return
         try:
             length = int(self.headers.get("Content-Length", ""))
             if not 0 < length <= NOTIFICATION_BYTES:
-                raise ValueError("of no size that Alertmanager sends")
+                raise ValueError("of no size that these have")
             notification = json.loads(self.rfile.read(length))
             if not isinstance(notification, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError):
             self.send_error(400, f"a notification is a JSON object of at most {NOTIFICATION_BYTES} bytes")
             return
-        with self.writing, self.file.open("a") as file:
+        with self.writing, own[0].open("a") as file:
             file.write(json.dumps({"received": time.time(), **notification}) + "\n")
         self.send_response(200)
         self.end_headers()
@@ -105,19 +107,24 @@ class Alerts(http.server.BaseHTTPRequestHandler):
         """Nothing: the line of a request would put the secret path into the log."""
 
 
-def alert_server(url: str, file: Path) -> http.server.ThreadingHTTPServer:
-    """The server of the webhook `url`: one thread a client, so that one that says nothing keeps no other waiting."""
-    webhook = urlsplit(url)
+def webhook_server(files: Mapping[str, Path]) -> http.server.ThreadingHTTPServer:
+    """The server of webhooks, {URL: file}, all of one address: one thread a client, so that one that says nothing keeps no other
+    waiting.
+    """
+    webhook = urlsplit(next(iter(files)))
     at = (str(webhook.hostname), WEBHOOK_PORT if webhook.port is None else webhook.port)
-    return http.server.ThreadingHTTPServer(at, functools.partial(Alerts, webhook.path, file))
+    return http.server.ThreadingHTTPServer(
+        at, functools.partial(Webhooks, {urlsplit(url).path: file for url, file in files.items()})
+    )
 
 
 def main(name: str) -> None:
     paths = LabPaths(name)
     spec = LabSpec.from_json(paths.spec.read_text())
     address = spec.provisioning.host
-    alerts = alert_server(paths.secret("alert_webhook"), paths.alerts)
-    threading.Thread(target=alerts.serve_forever, daemon=True).start()
+    kept = {"alert_webhook": paths.alerts, "notices_webhook": paths.notices}
+    webhooks = webhook_server({paths.secret(name): at for name, at in kept.items() if (paths.secrets / name).exists()})
+    threading.Thread(target=webhooks.serve_forever, daemon=True).start()
     threading.Thread(target=serve_time, args=(address,), daemon=True).start()
     handler = mirror_handler(spec.debs, {GPU_MIRROR: spec.gpu_debs, KUBERNETES_MIRROR: spec.kubernetes_debs})
     http.server.ThreadingHTTPServer((address, MIRROR_PORT), handler).serve_forever()

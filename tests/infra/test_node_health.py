@@ -5,6 +5,7 @@ the program is the one that nodes run.
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import jinja2
 import pytest
 import yaml
 
-from capacity.services.cluster import HEALTH_GROUP, METRICS_USER
+from capacity.services.cluster import HEALTH_GROUP, METRICS_USER, NOTICES_USER
 from capacity.services.platform.topology import OUT_OF_SERVICE
 from infra.kube.access import connect
 from infra.kube.certificates import CLIENT, issue, kubeconfig, load, private
@@ -75,13 +76,14 @@ def node(cluster: Cluster, control_plane: ControlPlane, tmp_path_factory: pytest
         "kubelet_client": "kube-apiserver-kubelet-client",
         "health_group": HEALTH_GROUP,
         "metrics_user": METRICS_USER,
+        "notices_user": NOTICES_USER,
     }
     rights = yaml.safe_load(RIGHTS.read_text())["kubernetes_rights"]
     for one in rights:
         text = jinja2.Environment(autoescape=False).from_string(json.dumps(one)).render(bringup_kubernetes=given)
         made = cluster.post(cluster.path(json.loads(text)).rpartition("/")[0], json.loads(text))
-        # another module may have made those of the role kubernetes_metrics
-        assert made.status_code == 201 or "bringup-metrics" in made.text, made.text
+        # other modules may have made those of the roles kubernetes_metrics and kubernetes_notices
+        assert made.status_code == 201 or re.search("bringup-(metrics|notices)", made.text), made.text
     for name in (OWN, OTHER):
         metadata = {"name": name, "labels": {"bringup.local/rack": "r1"}, "annotations": {"example.org/a": "b"}}
         assert cluster.post(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata}).status_code == 201

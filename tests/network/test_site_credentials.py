@@ -22,6 +22,7 @@ from network.drivers.errors import LoginNotGiven
 LAB_HOMES = tuple(f"/var/lib/bringup/labs/{name}/" for name in ("lab", "lab-metal", "lab-kubernetes"))
 SECRETS = (
     *("snmp_auth", "snmp_priv", "bmc_password_gpu001", "bmc_factory_password", "slurmdbd_password", "alert_webhook"),
+    "notices_webhook",
     *("ssh_ed25519", "evidence_ed25519"),
 )
 

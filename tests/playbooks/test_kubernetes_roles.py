@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from capacity.outputs import ansible_hosts
-from capacity.services.cluster import Cluster, Member, cluster
+from capacity.services.cluster import NOTICES_DRILL, Cluster, Member, cluster
 from capacity.services.platform.logins import authentication
 from capacity.services.platform.runtime import NAME
 from infra.kube.access import connect
@@ -33,14 +33,16 @@ from tests.playbooks.support import PLAYBOOKS, ansible
 ISSUER_CA = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 CONTAINERD = "/etc/containerd/config.toml"
 ROLES = (
-    "kubernetes",
-    "kubernetes_control_plane",
-    "kubernetes_balancer",
-    "node_check",
-    "kubelet",
-    "kubernetes_metrics",
-    "kubernetes_reservations",
+    *("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet"),
+    *("kubernetes_metrics", "kubernetes_reservations", "kubernetes_notices"),
 )
+HOOKS = {"HOOK_RESEARCH": "https://chat.example/research", "HOOK_OTHERS": "https://chat.example/others"}
+NOTICES = {
+    "accounts": {"research": "env:HOOK_RESEARCH"},
+    "others": {"default": "env:HOOK_OTHERS"},
+    "names": ["services", "research"],
+    "drill": {"account": "commissioning", "url": NOTICES_DRILL},
+}
 LIGHT = {"container": "systemd-nspawn", "cgroup": "v1", "memory_mib": 8000, "confining": []} | {
     "numa_nodes": 1,
     "swap": ["/dev/sda2"],
@@ -99,7 +101,7 @@ Written = dict[str, dict[str, dict[str, Any]]]
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """{host: {path: file}} of a controller, a light node and a machine."""
-    return write(tmp_path_factory.mktemp("roles"), cluster(plan_of("lab-kubernetes")))
+    return write(tmp_path_factory.mktemp("roles"), replace(cluster(plan_of("lab-kubernetes")), notices_from="ctl01"))
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,12 @@ def written_of_three(tmp_path_factory: pytest.TempPathFactory) -> Written:
         GRACE,
         bringup_dns=["192.0.2.53"],
     )
+
+
+@pytest.fixture(scope="module")
+def written_silent(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The same of a site whose file has no webhooks."""
+    return write(tmp_path_factory.mktemp("roles"), cluster(plan_of("lab-kubernetes")))
 
 
 def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: Any) -> Written:
@@ -140,6 +148,8 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
         },
     }
     common = {key: value for key, value in hosts.common.items() if key.startswith("bringup_")}
+    assert common["bringup_notices"].keys() == NOTICES.keys()
+    common["bringup_notices"] = NOTICES
     probes = {"ctl01": LIGHT, "gpu001": LIGHT, "gpu002": machine}
     inventory = {
         "all": {
@@ -165,7 +175,10 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
     book = [
         {"hosts": group, "gather_facts": False, "roles": ["kubernetes", *roles]}
         for group, roles in (
-            ("controller", ["kubernetes_control_plane", "kubernetes_metrics", "kubernetes_reservations"]),
+            (
+                "controller",
+                ["kubernetes_control_plane", "kubernetes_metrics", "kubernetes_reservations", "kubernetes_notices"],
+            ),
             ("compute", ["kubernetes_balancer", needed("node_check"), "kubelet", "kubernetes_metrics"]),
         )
     ]
@@ -180,6 +193,7 @@ def write(folder: Path, of: Cluster, machine: dict[str, Any] = METAL, **known: A
             "ANSIBLE_INVENTORY_ENABLED": "yaml",
             "ANSIBLE_ROLES_PATH": str(folder / "roles"),
             "ANSIBLE_ACTION_PLUGINS": str(folder / "actions"),
+            **HOOKS,
         },
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
@@ -447,6 +461,64 @@ def test_controllers_open_and_close_reservations_with_a_certificate_of_their_own
     timer = written["ctl01"]["/etc/systemd/system/bringup-kubernetes-reservations.timer"]["content"]
     assert "OnUnitInactiveSec=10\n" in timer
     assert not [path for path in written["gpu001"] if "reservations" in path]
+
+
+def test_the_controller_that_sends_notices_has_their_program_certificate_and_webhooks(written: Any) -> None:
+    files = written["ctl01"]
+    assert files["/etc/bringup/notices.json"]["mode"] == "0600"
+    assert json.loads(files["/etc/bringup/notices.json"]["content"]) == {
+        "accounts": {"research": HOOKS["HOOK_RESEARCH"]},
+        "default": HOOKS["HOOK_OTHERS"],
+        "names": ["services", "research"],
+        "drill": {"account": "commissioning", "url": NOTICES_DRILL},
+    }
+    for path, file in files.items():
+        assert path == "/etc/bringup/notices.json" or "chat.example" not in str(file), path
+    text = unit(written, "ctl01", "bringup-notices")
+    assert (
+        "kubernetes_notices.py --config /etc/bringup/notices.json --state /var/lib/bringup-notices/state.json " in text
+    )
+    assert "/usr/local/libexec/bringup/kubernetes_notices.py" in files
+    assert "/etc/kubernetes/pki/notices.pem" in files
+    assert "/etc/kubernetes/pki/notices.pem" not in written["gpu001"]
+
+
+def test_a_controller_that_sends_no_notices_has_nothing_of_them(written_silent: Any) -> None:
+    assert not [path for path in written_silent["ctl01"] if "notices" in path]
+
+
+def test_what_an_earlier_run_left_of_notices_is_removed_where_none_are_sent(tmp_path: Path) -> None:
+    text = (PLAYBOOKS / "roles" / "kubernetes_notices" / "tasks" / "main.yml").read_text()
+    tasks = yaml.safe_load(text)
+    (stop,) = [one for one in tasks if one.get("bringup_units", {}).get("units", [{}])[0].get("enabled") is False]
+    (remove,) = [one for one in tasks if "ansible.builtin.file" in one]
+    assert tasks.index(stop) < tasks.index(remove)
+    assert stop["when"] == remove["when"]
+    written = {one["path"] for task in tasks for one in task.get("bringup_files", {}).get("files", ())}
+    assert written < set(remove["loop"]), "all that the role writes"
+    remove["loop"] = [f"{tmp_path}{path}" for path in remove["loop"] if path.startswith("/")]
+    del remove["notify"]
+    (tmp_path / "book.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [remove]}])
+    )
+
+    def run(sender: str) -> str:
+        given = json.dumps({"bringup_kubernetes": {"notices_from": sender}})
+        options = {"ANSIBLE_INVENTORY_ENABLED": "host_list"}
+        words = (str(tmp_path / "book.yml"), "-i", "localhost,", "-c", "local", "-e", given)
+        done = ansible("ansible-playbook", *words, var=tmp_path / "var", options=options)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+        return re.findall(r"changed=(\d+)", done.stdout)[0]
+
+    paths = [Path(path) for path in remove["loop"]]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert run("localhost") == "0"
+    assert all(path.exists() for path in paths)
+    assert run("") == "1"
+    assert not [path for path in paths if path.exists()]
+    assert run("ctl01") == "0"
 
 
 def test_the_health_check_of_a_node_runs_by_a_timer_within_a_budget_and_as_that_node(written: Any) -> None:

@@ -213,5 +213,6 @@ def roles_with_files() -> set[str]:
         "kubernetes_control_plane",
         "kubernetes_metrics",
         "kubernetes_reservations",
+        "kubernetes_notices",
     }
     return wrote - {"boot_server", "repositories", "roce", "slurm_user"} - of_kubernetes

@@ -18,6 +18,7 @@ from capacity.model import Plan
 from capacity.services import telemetry
 from capacity.services.boot import record
 from capacity.services.boot.intents import all_drive_serials
+from capacity.services.cluster import notices_from
 from capacity.services.slurm import CHECK_USERS, Design, design
 from capacity.storage.load import shared
 from inventory.delivered import power_acts
@@ -54,6 +55,7 @@ from validation.facts import (
 )
 from validation.facts import gangs as gang_facts
 from validation.facts import kube as kube_facts
+from validation.facts import notices as notice_facts
 from validation.facts import permutation as permutation_act
 from validation.facts import spreading as spreading_act
 from validation.facts import telemetry as telemetry_facts
@@ -88,6 +90,7 @@ ORDER = (
     "takeover",
     "without_api_server",
     "without_etcd",
+    "notices_heard",
     "separation_probed",
     "canaries",
     "checkpoint_writes",
@@ -421,6 +424,15 @@ def charged_said(plan: Plan) -> PlatformSaid:
         return PlatformSaid({}, str(error))
 
 
+@pytest.fixture(scope="session")
+def notices_set_up(plan: Plan) -> PlatformSaid:
+    """What each controller has of the program that tells users and operators of events."""
+    try:
+        return PlatformSaid({"files": notice_facts.files(plan)})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
 @dataclass(frozen=True)
 class Told:
     """What a trial of the platform gave, and how long it took. `error` says why it gave nothing."""
@@ -481,6 +493,29 @@ def node_unfit(plan: Plan, platform: kubernetes.Kubernetes) -> Told:
     """A GPU node whose time service was stopped for a while, only where the site file allows faults."""
     _allowed(plan, "it stops the time service of a GPU node for a minute")
     return _told(lambda: platform_trials.stop_clock(platform))
+
+
+@pytest.fixture(scope="session")
+def notices_heard(plan: Plan, platform: kubernetes.Kubernetes) -> PlatformSaid:
+    """What was told of jobs that ended, failed and were evicted, and of a node that came back, where the site allows faults."""
+    if not notices_from(plan):
+        return PlatformSaid({"notices": {}})
+    _allowed(
+        plan, "it stops the time service of a GPU node for a minute, so that the node is out of service and comes back"
+    )
+    try:
+        return PlatformSaid({"notices": hear_notices(plan, platform)})
+    except DeviceError as error:
+        return PlatformSaid({}, str(error))
+
+
+def hear_notices(plan: Plan, platform: kubernetes.Kubernetes) -> Mapping[str, Any]:
+    """The trial of notices."""
+
+    def back() -> str:
+        return platform_trials.stop_clock(platform)["node"]
+
+    return notice_facts.ask(plan, kube_facts.over_ssh(plan), notice_facts.at(plan), back)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption (S156 to S160), GPU time (S163),
-stages (S165).
+"""The scheduler on a site with Kubernetes: nodes, tiers, quotas, GPUs, whole starts, preemption (S156 to S160), reservations
+(S162), GPU time (S163), notices (S164), stages (S165).
 
 The same items as those of test_scheduler.py and test_slurm_policy.py, which ask Slurm. What the API server says and what its trials
 gave is shared with the platform's own items (test_platform.py).
@@ -13,7 +13,7 @@ from functools import partial
 from capacity.model import Plan
 from capacity.services.platform import design
 from capacity.storage.load import shared
-from validation import kube, kube_policy
+from validation import kube, kube_policy, notices
 from validation.check import Outcome, check, site_limit
 from validation.checks.conftest import PlatformSaid, Told
 from validation.checks.test_platform import PLACES, PLATFORM, controllers, of_node, of_preemption, outcome, together
@@ -23,6 +23,7 @@ from validation.runners import jobset_stages
 from validation.runners.kubernetes import Kubernetes
 
 BOTH = (*PLATFORM, *PLACES)
+TOLD = (*BOTH, "site.credentials")
 
 
 def of_plan(judge: Callable[[Plan], kube.Judged], plan: Plan, good: str) -> Outcome:
@@ -130,6 +131,24 @@ def test_gpu_time_is_charged_to_who_uses_it(
         "{gpus} GPUs of a Job counted for who made it after {seen_s:g} s: {gpu_s:g} GPU-s; {objects} objects as planned"
     )
     return outcome(kube_policy.charged, plan, said, controllers(plan, facts), good, "objects", "charged")
+
+
+@check("S164.applied", inputs=TOLD, manager="kubernetes")
+def test_one_controller_tells_users_and_operators(
+    subject: str, plan: Plan, facts: Facts, notices_set_up: PlatformSaid
+) -> Outcome:
+    good = (
+        "{sender} tells events by {hooks} webhooks, which root alone reads; of {controllers} controllers no other sends"
+    )
+    return outcome(notices.set_up, plan, notices_set_up, controllers(plan, facts), good, "files")
+
+
+@check("S164.measured", inputs=(*TOLD, "site.validation"), manager="kubernetes")
+def test_each_end_failure_eviction_and_return_is_told_once(
+    subject: str, plan: Plan, facts: Facts, notices_heard: PlatformSaid
+) -> Outcome:
+    good = "{events} notices of ends, failures, evictions and a node's return, each once, the slowest after {slowest_s:g} s"
+    return outcome(notices.told, plan, notices_heard, controllers(plan, facts), good, "notices")
 
 
 @check("S165.measured", inputs=(*BOTH, "site.storage"), manager="kubernetes")

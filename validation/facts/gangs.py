@@ -47,6 +47,8 @@ LIMIT_S = 600
 """How long a Job may run that nobody deletes: START_S twice (for its own pods, then beside another Job) and HOLD_S, and as long
 again for the calls of all samples. A choice of ours. The time that Kueue keeps it suspended does not count
 (https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job)."""
+NEVER_ALIVE = {"tcpSocket": {"port": 1}, "periodSeconds": 1, "failureThreshold": 1}
+"""The kubelet ends a container that fails it by SIGTERM, on which pause exits with 0: a pod that is not restarted has succeeded."""
 RESERVED = "status.flavorsReservation"
 """Of a ClusterQueue: by flavor and resource, what its admitted workloads hold."""
 IS_NAMED = "metadata.name"
@@ -68,14 +70,16 @@ def job(
     limit_s: int = LIMIT_S,
     labels: Mapping[str, str] | None = None,
     node: str = "",
+    succeeds: bool = False,
 ) -> Object:
-    """A Job of pods that do nothing, within one value of the node label `level`, on a node, or anywhere. It ends after it ran for
-    limit_s."""
+    """A Job of pods that do nothing, within one value of the node label `level`, on a node, or anywhere. It fails after it ran for
+    limit_s; with `succeeds` it has succeeded after a moment."""
     container = {
         "name": "a",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {"limits": {GPU_RESOURCE: str(gpus)}},
+        **({"livenessProbe": NEVER_ALIVE} if succeeds else {}),
     }
     pod = {
         "restartPolicy": "Never",
@@ -136,6 +140,7 @@ class Site(ApiServer):
 
     def __init__(self, plan: Plan, call: CallApi, sleep: Callable[[float], None]) -> None:
         super().__init__(call, controller_of(plan))
+        self.plan = plan
         self._sleep, self._wanted = sleep, nodes_of(plan, plan.catalog)
         nodes = whole_nodes(plan)
         self._all_gpus = sum(one.gpus for one in nodes)
@@ -166,12 +171,14 @@ class Site(ApiServer):
         node: str = "",
         caller: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        limit_s: int = LIMIT_S,
+        succeeds: bool = False,
     ) -> Iterator[None]:
         """A Job while the body runs. gpus: of each pod; 0: all of a node, of that with the fewest. caller: whom the administrator
-        impersonates to make it (user, group). annotations: of the Job and of its pods.
+        impersonates to make it (user, group). annotations: of the Job and of its pods. limit_s, succeeds: as for `job`.
         """
         given = (self.account, self.tier, pods, gpus or self.gpus, self._image, level)
-        body = job(name, *given, labels=self._labels, node=node)
+        body = job(name, *given, limit_s=limit_s, labels=self._labels, node=node, succeeds=succeeds)
         body["metadata"]["annotations"] = dict(annotations or {})
         body["spec"]["template"]["metadata"]["annotations"] |= annotations or {}
         self.ask({"verb": "POST", "path": self._jobs, "body": body, "only": (MESSAGE,), **(caller or {})})

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from inventory.catalog import Catalog
-from inventory.site.messages import MISSING
+from inventory.site.messages import MISSING, nearest
 from inventory.site.rules import rule
 from inventory.site.sections.software import Scheduler
 from inventory.site.values import DeviceSecretReference, SecretReference, Section, Slug, Text, absent
@@ -117,6 +117,21 @@ class AlertCredentials(Section):
     )
 
 
+class NotificationCredentials(Section):
+    """Webhooks of chat programs, on a site of Kubernetes: where accounts hear how their jobs ended or were queued again (S164)."""
+
+    accounts: dict[Slug, SecretReference] = Field(
+        default={},
+        description="By account, reference to the URL that its events are posted to; a secret, since who knows it can post there.",
+    )
+    default: SecretReference | None = Field(
+        default=None, description="The same for accounts without one of their own; without it these hear nothing."
+    )
+    operators: SecretReference | None = Field(
+        default=None, description="Reference to the URL that is told which nodes are back in service."
+    )
+
+
 class Credentials(Section):
     """References to secrets, never their values."""
 
@@ -131,6 +146,17 @@ class Credentials(Section):
     alerts: AlertCredentials | None = Field(
         default=None, description="On-call: without it alerts are seen in Alertmanager only."
     )
+    notifications: NotificationCredentials | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Users and operators: without it nobody is told of jobs and nodes. For kind kubernetes; Slurm has --mail-type.",
+    )
+
+    @property
+    def tells_anybody(self) -> bool:
+        """Whether anybody is told of jobs and nodes."""
+        told = self.notifications
+        return told is not None and bool(told.accounts or told.default or told.operators)
 
 
 @rule("scheduler", "credentials")
@@ -145,6 +171,35 @@ def slurm_has_a_database_account(
             "the password of Slurm's accounting daemon, since scheduler.kind is slurm",
             "add 'slurmdbd: {password: \"file:...\"}' in credentials",
         )
+
+
+@rule("scheduler", "credentials")
+def notifications_are_for_accounts_on_kubernetes(
+    catalog: Catalog, scheduler: Scheduler, credentials: Credentials | None
+) -> Iterator[Problem]:
+    given = None if credentials is None else credentials.notifications
+    if given is None:
+        return
+    if scheduler.kind != "kubernetes":
+        yield Problem(
+            ("credentials", "notifications"),
+            "an option of Kubernetes",
+            f"scheduler.kind {scheduler.kind}",
+            "no such key: Slurm sends mail itself, where a job asks for it (--mail-type) and slurm.conf has a MailProg",
+            "delete notifications",
+        )
+        return
+    known = [account.name for account in scheduler.accounts]
+    for name, reference in given.accounts.items():
+        if name not in known:
+            yield Problem(
+                ("credentials", "notifications", "accounts", name),
+                "a webhook of an unknown account",
+                reference.split(":")[0] + ":…",
+                f"one of {', '.join(known) or 'no account: scheduler.accounts is empty'}",
+                "name an account of scheduler.accounts, or use `default` for all others",
+                nearest=nearest(name, known),
+            )
 
 
 @rule("credentials")

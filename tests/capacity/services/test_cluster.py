@@ -7,7 +7,18 @@ from collections import Counter
 import pytest
 
 from capacity.model import Plan
-from capacity.services.cluster import API_SERVICE, AUTHORITIES, PODS, SERVICES, Cluster, ClusterError, Member, cluster
+from capacity.services.cluster import (
+    API_SERVICE,
+    AUTHORITIES,
+    NOTICES_USER,
+    PODS,
+    SERVICES,
+    Cluster,
+    ClusterError,
+    Member,
+    cluster,
+    notices_from,
+)
 from inventory.site import load_site
 from tests.plans import plan_of
 
@@ -114,3 +125,16 @@ def test_the_shipped_site_is_that_of_the_lab_with_kubernetes_in_place_of_slurm()
     assert slurm.service_nodes == kubernetes.service_nodes
     assert slurm.server == kubernetes.server
     assert slurm.addressing.provisioning != kubernetes.addressing.provisioning
+
+
+def test_the_first_controller_alone_has_the_certificate_that_notices_take() -> None:
+    plan = plan_of("lab-kubernetes")
+    assert notices_from(plan) == "ctl01"
+    one = dataclasses.replace(cluster(plan), notices_from="ctl01")
+    several = dataclasses.replace(one, controllers=(*one.controllers, Member("ctl02", "10.79.1.18")))
+    assert [made.host for made in several.certificates if made.user == NOTICES_USER] == ["ctl01"]
+    assert not [made for made in cluster(plan).certificates if made.user == NOTICES_USER]
+
+
+def test_nobody_tells_on_a_site_without_webhooks() -> None:
+    assert notices_from(plan_of("h100-1000-ib")) == ""

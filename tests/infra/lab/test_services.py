@@ -79,7 +79,7 @@ NOTIFICATION = {"version": "4", "status": "firing", "receiver": "site", "alerts"
 
 @pytest.fixture
 def receiver(tmp_path, monkeypatch):
-    """(port, secret path, file) of the alert receiver as site `lab` has it, but on the loopback."""
+    """(port, secret path, file) of the alert receiver as site `lab` has it, but on the loopback. Notices have one beside it."""
     monkeypatch.setenv("BRINGUP_LAB_HOME", str(tmp_path))
     site = load_site("lab")
     spec = from_plan(site, build(site), load_assets(site), load_catalog())
@@ -87,7 +87,8 @@ def receiver(tmp_path, monkeypatch):
     keys.write_all(spec, paths)
     url = urlsplit(paths.secret("alert_webhook"))
     paths.alerts.parent.mkdir()
-    server = workstation.alert_server(url._replace(netloc="127.0.0.1:0").geturl(), paths.alerts)
+    files = {url._replace(netloc="127.0.0.1:0").geturl(): paths.alerts, paths.secret("notices_webhook"): paths.notices}
+    server = workstation.webhook_server(files)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_address[1], url.path, paths.alerts
     server.shutdown()
@@ -110,6 +111,15 @@ def test_the_alert_receiver_takes_only_who_knows_its_secret_path(receiver):
     assert [post(port, other, body) for other in ("/alerts", "/", path[:-1], f"{path}/")] == [404] * 4
     assert [post(port, path, wrong) for wrong in (b"", b"[]", b"no JSON")] == [400] * 3
     assert [json.loads(line)["receiver"] for line in file.read_text().splitlines()] == ["site"]
+
+
+def test_notices_have_a_path_and_a_file_of_their_own(receiver):
+    port, path, file = receiver
+    own = urlsplit((file.parent.parent / "secrets" / "notices_webhook").read_text().strip()).path
+    assert own != path
+    assert post(port, own, b'{"event": "end"}') == 200
+    assert json.loads(file.with_name("notices.jsonl").read_text())["event"] == "end"
+    assert not file.exists()
 
 
 def test_a_client_that_says_nothing_keeps_no_other_from_the_alert_receiver(receiver):
