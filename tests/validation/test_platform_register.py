@@ -97,19 +97,21 @@ def test_every_item_of_the_platform_has_a_check(kubernetes_site: Site, whole: Re
     assert "no check can prove it yet" not in render_page(verdict, whole).partition("Kubernetes platform (P-)")[2]
 
 
-def test_checks_of_slurm_are_no_checks_of_such_a_site(kubernetes_site: Site) -> None:
+def test_a_check_of_one_workload_manager_is_none_of_a_site_with_the_other(
+    lab_site: Site, kubernetes_site: Site
+) -> None:
     known = checks_of_items("kubernetes")
-    assert "S162.measured" in checks_of_items("slurm")
-    assert "S162.measured" not in known
+    assert "S164.measured" in known
+    assert "S164.measured" not in checks_of_items("slurm")
     assert {"S097.computed", "S034.measured", "S157.applied"} <= known.keys()
-    assert "S162.measured" in judged(kubernetes_site).no_check
+    assert "S164.measured" in judged(lab_site).no_check
+    assert "S164.measured" not in judged(kubernetes_site).no_check
 
 
-def test_the_platform_says_what_the_lab_cannot_exercise_of_other_items(whole: Register) -> None:
-    item, alone = whole.items["S162.measured"], load_register().items["S162.measured"]
-    assert (alone.lab_exercisable, item.lab_exercisable) == (True, False)
-    assert "Kueue" in item.lab_reason
-    assert dataclasses.replace(item, lab_exercisable=True, lab_reason="") == alone
+def test_the_lab_exercises_more_of_other_items_with_kubernetes(whole: Register) -> None:
+    item, alone = whole.items["S164.measured"], load_register().items["S164.measured"]
+    assert (alone.lab_exercisable, item.lab_exercisable) == (False, True)
+    assert dataclasses.replace(alone, lab_exercisable=True, lab_reason="") == item
 
 
 def test_go_live_waits_for_them(kubernetes_site: Site) -> None:
@@ -136,9 +138,12 @@ def test_what_a_rehearsal_exercises_has_a_check_and_the_other_way_round(whole: R
     assert exercised == {name for name in checks_of_items() if of_platform(name)}
 
 
-def test_what_no_check_asks_on_such_a_site_an_external_report_closes(kubernetes_site: Site, whole: Register) -> None:
-    plan = SmallPlan(kubernetes_site)
-    assert asked_of(whole, whole.items["S162.measured"], plan) == []
+def test_what_no_check_asks_on_a_site_an_external_report_closes(
+    lab_site: Site, kubernetes_site: Site, whole: Register
+) -> None:
+    plan, alone = SmallPlan(kubernetes_site), load_register()
+    assert asked_of(alone, alone.items["S164.measured"], SmallPlan(lab_site)) == []
+    assert asked_of(whole, whole.items["S164.measured"], plan) == ["lab"]
     assert asked_of(whole, whole.items["P-05.measured"], plan) == ["lab"]
     assert asked_of(whole, whole.items["S097.computed"], plan) == ["lab"]
 
