@@ -25,7 +25,8 @@ class Api:
     """Answers in order, and keeps what was asked."""
 
     def __init__(self, *given: tuple[int, Any]) -> None:
-        self.given, self.asked = list(given), []
+        self.given = list(given)
+        self.asked: list[tuple[str, str, Any]] = []
 
     def call(self, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
         self.asked.append((verb, path, body))

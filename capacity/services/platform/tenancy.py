@@ -73,8 +73,8 @@ def allowed_of(
     A limit of GPUs holds for whole GPUs, and for the parts of as many GPUs in each way of sharing. Reservations come on top of it.
     """
     allowed = gpus_allowed(accounts, site_gpus)
-    for one in reservations:
-        allowed[one.account] = min(site_gpus, allowed[one.account] + one.gpus)
+    for given in reservations:
+        allowed[given.account] = min(site_gpus, allowed[given.account] + given.gpus)
     found = {name: {GPU_RESOURCE: count} for name, count in allowed.items()}
     for one in shared:
         for name, count in gpus_allowed(accounts, one.gpus).items():
