@@ -298,6 +298,15 @@ def test_an_account_without_a_hook_has_the_default_and_one_of_no_account_none(
     assert hooks["research"].taken == []
 
 
+def test_acceptances_own_jobs_are_no_news_of_the_account_that_they_are_tried_in(
+    controller: Controller, api: Api, hooks: dict[str, Hook]
+) -> None:
+    controller.round()
+    api.workloads = [ended("bringup-waits", account="research"), ended("mine", account="research")]
+    controller.round()
+    assert (hooks["research"].jobs, hooks["drill"].jobs) == ([("end", "mine")], [("end", "bringup-waits")])
+
+
 def test_an_account_with_neither_is_told_nothing_and_nothing_waits(
     controller: Controller, api: Api, hooks: dict[str, Hook]
 ) -> None:

@@ -223,7 +223,7 @@ class Site(ApiServer):
         for _ in range(int(START_S / POLL_S)):
             (found,) = self.ask({"verb": "GET", "path": path, "only": (IS_NAMED,)}, accept=(*DONE, 404))
             with self.reading(f"read {path}"):
-                if found[IS_NAMED] is None:
+                if found.get(IS_NAMED) is None:
                     return
             self._sleep(POLL_S)
         wanted, step = f"{path} gone within {START_S:g} s", f"kubectl get --raw {path}"
