@@ -166,11 +166,16 @@ def test_pods_of_a_jobset_carry_who_made_it_and_a_change_of_a_waiting_one_is_und
     for one in large["spec"]["replicatedJobs"]:
         one["template"]["spec"] |= {"parallelism": 9, "completions": 9}
     assert alice("POST", JOBSETS, large).status_code == 201
-    live = cluster.http.get(f"{JOBSETS}/large").json()
-    live["metadata"]["annotations"][USER] = "bob"
-    live["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"]["annotations"][USER] = "bob"
-    answer = alice("PUT", f"{JOBSETS}/large", live)
-    assert answer.status_code == 200, answer.text
+
+    def changed() -> int:
+        live = cluster.http.get(f"{JOBSETS}/large").json()
+        live["metadata"]["annotations"][USER] = "bob"
+        live["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"]["annotations"][USER] = "bob"
+        answer = alice("PUT", f"{JOBSETS}/large", live)
+        assert answer.status_code in (200, 409), answer.text
+        return int(answer.status_code)
+
+    cluster.wait(lambda: changed() == 200, "no controller has changed the set meanwhile")
     live = cluster.http.get(f"{JOBSETS}/large").json()
     assert (user_of(live), templates(live)) == ("alice", ["alice", "alice"])
 
