@@ -11,6 +11,7 @@ from infra.cli import main
 from network.drivers.errors import BadAnswer
 from validation.facts import usage
 from validation.facts.shapes import Queried
+from validation.facts.usage import AskPrometheus
 
 GPU = "nvidia.com/gpu"
 DAY = ("--since", "2026-11-02", "--until", "2026-11-03")
@@ -26,27 +27,32 @@ def rows(**hours: float) -> list[Any]:
     return found
 
 
+def answering(asked: list[Mapping[str, Any]], missed: int = 0, error: str = "", **hours: float) -> AskPrometheus:
+    """A Prometheus that has recorded GPU-hours in the first part of the time, and samples of all hours but the first `missed`."""
+
+    def ask(request: Mapping[str, Any]) -> Queried:
+        asked.append(request)
+        if error:
+            raise BadAnswer("mgmt01", "ask Prometheus for GPU time", "an answer", error, usage.NEXT_STEP)
+        ranges: Any = {}
+        first = min(one["start"] for one in request["ranges"].values()) + 3600 * missed
+        for name, one in request["ranges"].items():
+            ends = [end for end in range(one["start"], one["end"] + 1, 3600) if end >= first]
+            ranges[name] = [{"labels": {}, "values": [(end, 3600.0) for end in ends]}] if ends else []
+        queries = {name: rows(**hours) if name == "used 0" else [] for name in request["queries"]}
+        return {"queries": queries, "ranges": ranges}
+
+    return ask
+
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Mapping[str, Any]]]:
-    """Lets the site's Prometheus have recorded GPU-hours in the first part of the time, and samples of all hours but the first
-    `missed`; its requests.
-    """
+    """Lets the site's only Prometheus answer so; its requests."""
     asked: list[Mapping[str, Any]] = []
 
-    def let(missed: int = 0, error: str = "", **hours: float) -> list[Mapping[str, Any]]:
-        def ask(request: Mapping[str, Any]) -> Queried:
-            asked.append(request)
-            if error:
-                raise BadAnswer("mgmt01", "ask Prometheus for GPU time", "an answer", error, usage.NEXT_STEP)
-            ranges: Any = {}
-            first = min(one["start"] for one in request["ranges"].values()) + 3600 * missed
-            for name, one in request["ranges"].items():
-                ends = [end for end in range(one["start"], one["end"] + 1, 3600) if end >= first]
-                ranges[name] = [{"labels": {}, "values": [(end, 3600.0) for end in ends]}] if ends else []
-            queries = {name: rows(**hours) if name == "used 0" else [] for name in request["queries"]}
-            return {"queries": queries, "ranges": ranges}
-
-        monkeypatch.setattr(usage, "over_ssh", lambda plan: {"mgmt01": ask})
+    def let(**answer: Any) -> list[Mapping[str, Any]]:
+        only = answering(asked, **answer)
+        monkeypatch.setattr(usage, "over_ssh", lambda plan: {"mgmt01": only})
         return asked
 
     return let
@@ -171,12 +177,9 @@ def test_a_prometheus_that_does_not_answer_is_named(answers: Any, capsys: pytest
 
 
 def test_a_second_server_is_enough_and_the_silent_one_is_named(
-    answers: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers(vision__alice=6)
-    good = usage.over_ssh(None)["mgmt01"]  # type: ignore[arg-type]
-    answers(error="connection refused")
-    bad = usage.over_ssh(None)["mgmt01"]  # type: ignore[arg-type]
+    bad, good = answering([], error="connection refused"), answering([], vision__alice=6)
     monkeypatch.setattr(usage, "over_ssh", lambda plan: {"mgmt01": bad, "mgmt02": good})
     assert main(["usage", "lab-kubernetes", *DAY]) == 0
     said = capsys.readouterr().out
