@@ -114,11 +114,28 @@ def test_an_answer_that_is_no_list_of_queues_changes_nothing(answer: Any) -> Non
 
 
 def test_an_api_server_that_is_away_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert module.main(["--pki", str(tmp_path)]) == 1
+    metrics = tmp_path / "bringup-reservations.prom"
+    given = ["--pki", str(tmp_path), "--metrics", str(metrics)]
+    assert module.main(given) == 1
+    assert metrics.read_text().endswith("bringup_reservations_round_seconds 0\n"), "there has been no good run yet"
     assert str(tmp_path) in capsys.readouterr().err
     authority = issue("ca", days=30)
     client = issue("bringup:reservations", authority=authority, usages=[CLIENT], days=30)
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     (tmp_path / "reservations.pem").write_bytes(client.pem + client.key_pem)
-    assert module.main(["--pki", str(tmp_path), "--api-port", "1"]) == 1
+    assert module.main([*given, "--api-port", "1"]) == 1
     assert "refused" in capsys.readouterr().err
+
+
+def test_the_time_of_the_last_good_run_is_kept_while_others_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = tmp_path / "bringup-reservations.prom"
+    for now, failed, kept in ((1000, [], 1000), (1010, ["refused"], 1000), (1020, [], 1020)):
+        monkeypatch.setattr(module.time, "time", lambda now=now: now)
+        monkeypatch.setattr(module, "Api", lambda *given: None)
+        monkeypatch.setattr(module, "apply", lambda api, at, failed=failed: failed)
+        assert module.main(["--metrics", str(metrics)]) == (1 if failed else 0)
+        assert metrics.read_text().splitlines()[-1] == f"bringup_reservations_round_seconds {kept}"
+    assert metrics.stat().st_mode & 0o777 == 0o644
+    assert list(tmp_path.iterdir()) == [metrics]

@@ -30,7 +30,7 @@ from tests.capacity.services.test_logins import LOGIN, logging_in
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS, ansible
 
-ISSUER_CA = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+ISSUER_CA = issue("issuer-ca").pem.decode()
 CONTAINERD = "/etc/containerd/config.toml"
 ROLES = (
     *("kubernetes", "kubernetes_control_plane", "kubernetes_balancer", "node_check", "kubelet"),
@@ -453,10 +453,37 @@ def test_api_servers_know_the_sites_issuer_where_it_has_one(written: Any, writte
     assert argument not in unit(written_of_three, "ctl01", "kube-scheduler")
 
 
+@pytest.mark.needs("openssl")
+def test_an_authority_of_the_issuer_that_is_no_certificate_is_refused_before_the_api_server_reads_it(
+    tmp_path: Path,
+) -> None:
+    tasks = yaml.safe_load((PLAYBOOKS / "roles" / "kubernetes_control_plane" / "tasks" / "main.yml").read_text())
+    names = [one["name"] for one in tasks]
+    first = names.index("Refuse an authority of the issuer that is no certificate")
+    assert first < names.index("Write units and policies")
+    book = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks[first : first + 2]}]
+    (tmp_path / "book.yml").write_text(yaml.safe_dump(book))
+    path = tmp_path / "issuer-ca.pem"
+    for text, wanted in ((ISSUER_CA, 0), ("not a certificate", 2), (None, 0)):
+        path.write_text(text or "")
+        given = json.dumps({"bringup_kubernetes": {"login_ca": str(path) if text else ""}})
+        options = {"ANSIBLE_INVENTORY_ENABLED": "host_list"}
+        words = (str(tmp_path / "book.yml"), "-i", "localhost,", "-c", "local", "-e", given)
+        done = ansible("ansible-playbook", *words, var=tmp_path / "var", options=options)
+        assert done.returncode == wanted, done.stdout[-2000:] + done.stderr
+        assert ("scheduler.login.ca" in done.stdout) == bool(wanted)
+
+
 def test_controllers_open_and_close_reservations_with_a_certificate_of_their_own(written: Any) -> None:
     program = "/usr/local/libexec/bringup/kubernetes_reservations.py"
+    folder = yaml.safe_load((PLAYBOOKS / "roles/node_exporter/defaults/main.yml").read_text())[
+        "node_exporter_textfiles"
+    ]
     text = unit(written, "ctl01", "bringup-kubernetes-reservations")
-    assert f"ExecStart=/usr/bin/python3 -I {program} --api-port 6443\n" in text
+    assert (
+        f"ExecStart=/usr/bin/python3 -I {program} --metrics {folder}/bringup-reservations.prom --api-port 6443\n"
+        in text
+    )
     assert {program, "/etc/kubernetes/pki/reservations.pem"} <= set(written["ctl01"])
     timer = written["ctl01"]["/etc/systemd/system/bringup-kubernetes-reservations.timer"]["content"]
     assert "OnUnitInactiveSec=10\n" in timer
