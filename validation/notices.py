@@ -11,7 +11,7 @@ from capacity.services.cluster import notices_from
 from capacity.services.slurm import CHECK_ACCOUNT
 from validation.facts.kube import controllers_of
 from validation.facts.notices import ARRIVE_S, ENDS, FAILS, HOLDS, JOBS, OTHERS, PRIVATE
-from validation.kube import Judged
+from validation.kube import PREEMPTED, Judged
 
 ROUND_S = 120.0
 """Oldest that the last round may be: one each 15 s, and hooks that do not answer for 30 s (role kubernetes_notices)."""
@@ -19,7 +19,7 @@ NOBODY = (
     "nobody is told how jobs end: add `notifications` with `default` or `accounts`, and `operators`, to credentials in the site "
     "file (docs/kubernetes.md), then run playbooks/site.yml"
 )
-PREEMPTED = "Preempted"
+AGAIN, LOOK = "run playbooks/site.yml", "journalctl -u bringup-notices on that controller"
 
 
 def without_a_hook(plan: Plan) -> list[str]:
@@ -62,19 +62,19 @@ def set_up(said: Mapping[str, Any], plan: Plan) -> Judged:
 
 def _of_sender(found: Mapping[str, Any]) -> Iterator[str]:
     if (found["timer"], found["enabled"]) != ("active", "enabled"):
-        yield f"bringup-notices.timer is {found['timer']} and {found['enabled'] or 'not there'}, expected active and enabled"
+        yield f"bringup-notices.timer is {found['timer']} and {found['enabled'] or 'not there'}, expected it to run: {AGAIN}"
     if found["result"] != "success":
         yield f"bringup-notices.service ended with {found['result'] or 'nothing'}: journalctl -u bringup-notices"
     for path, mode in PRIVATE.items():
         one = found["files"].get(path)
         if one is None:
-            yield f"no {path}"
+            yield f"no {path}: {AGAIN}"
         elif (one["mode"], one["uid"]) != (mode, 0):
-            yield f"{path} has mode {one['mode']} and user {one['uid']}, expected {mode} and root"
-    yield from (f"no {path}" for path in OTHERS if found["files"].get(path) is None)
+            yield f"{path} has mode {one['mode']} and user {one['uid']}, expected {mode} and root: {AGAIN}"
+    yield from (f"no {path}: {AGAIN}" for path in OTHERS if found["files"].get(path) is None)
     age_s = found["round_age_s"]
     if age_s is None or not 0 <= age_s <= ROUND_S:
-        yield f"its last round was {'never' if age_s is None else f'{age_s:g} s ago'}, expected within {ROUND_S:g} s"
+        yield f"its last round was {'never' if age_s is None else f'{age_s:g} s ago'}, expected within {ROUND_S:g} s: {LOOK}"
     yield from (
         f"the webhook of {hook} does not take messages: journalctl -u bringup-notices" for hook in found["failing"]
     )
@@ -100,7 +100,7 @@ def told(said: Mapping[str, Any], plan: Plan) -> Judged:
         counts[what] = counts.get(what, 0) + 1
     for (event, name), count in wanted.items():
         if (times := counts.get((event, name), 0)) != count:
-            problems.append(f"{event} of {name} arrived {times} times, expected {count}")
+            problems.append(f"{event} of {name} arrived {times} times, expected {count}: {LOOK}")
     # other nodes may come back meanwhile
     problems += [
         f"{event} of {name} arrived and was not so"
@@ -108,7 +108,7 @@ def told(said: Mapping[str, Any], plan: Plan) -> Judged:
         if event != "node-return" and (event, name) not in wanted
     ]
     if len({str(one["id"]) for one in heard}) != len(heard):
-        problems.append("an id arrived twice")
+        problems.append(f"an id arrived twice: {LOOK}")
     problems += [
         f"{one['job']} is said to be of {one['account']}"
         for one in heard
@@ -116,7 +116,7 @@ def told(said: Mapping[str, Any], plan: Plan) -> Judged:
     ]
     slowest_s = max((float(one["after_s"]) for one in heard if one["after_s"] is not None), default=0.0)
     if slowest_s > ARRIVE_S:
-        problems.append(f"a notice arrived after {slowest_s:g} s, expected within {ARRIVE_S:g} s")
+        problems.append(f"a notice arrived after {slowest_s:g} s, expected within {ARRIVE_S:g} s: {LOOK}")
     return {"events": len(heard), "slowest_s": slowest_s}, problems
 
 

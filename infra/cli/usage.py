@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from validation.usage import Row, Usage
 
 MOST_DAYS = 400
+"""A year and a month; Prometheus keeps less on most sites. A choice of ours."""
 DAYS = 7
 GAPS_SHOWN = 10
 
@@ -43,7 +44,7 @@ def run_usage(arguments: argparse.Namespace) -> int:
         )
     found, silent = _asked(plan, int(since.timestamp()), int(until.timestamp()))
     if arguments.json:
-        print(json.dumps(_plain(plan.site.name, found, arguments.by), indent=2))
+        print(json.dumps(_plain(plan.site.name, found, arguments.by, silent), indent=2))
         return OK
     _show(plan.site.name, found, arguments.by)
     for why in silent:
@@ -157,7 +158,7 @@ def _show(site: str, found: "Usage", by: str | None) -> None:
         say(f"  and {len(found.gaps) - GAPS_SHOWN} more: --json has all")
 
 
-def _plain(site: str, found: "Usage", by: str | None) -> dict[str, Any]:
+def _plain(site: str, found: "Usage", by: str | None, silent: list[str]) -> dict[str, Any]:
     rows = [
         {
             **({"account": row.account} if by != "user" else {}),
@@ -177,6 +178,7 @@ def _plain(site: str, found: "Usage", by: str | None) -> dict[str, Any]:
         "observed_h": round(found.observed_h, 4),
         "capacity_gpu_hours": round(found.capacity_h, 4),
         "rows": rows,
+        "left_out": silent,
         "unattributed": [
             {"account": row.account, "user": row.user, "gpu_hours": round(row.gpu_hours, 4), "why": row.why}
             for row in found.unattributed

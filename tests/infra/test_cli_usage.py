@@ -185,3 +185,6 @@ def test_a_second_server_is_enough_and_the_silent_one_is_named(
     said = capsys.readouterr().out
     assert ["vision", "alice", "6.00", "0.78"] in cells(said)
     assert "left out: mgmt01" in said
+    assert main(["usage", "lab-kubernetes", *DAY, "--json"]) == 0
+    (why,) = json.loads(capsys.readouterr().out)["left_out"]
+    assert "connection refused" in why

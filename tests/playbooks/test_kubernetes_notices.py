@@ -11,7 +11,7 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,16 @@ def serving(handler: type[Quiet], tls: ssl.SSLContext | None = None) -> Iterator
 
 
 class Hook:
-    """A webhook that keeps what it takes. status: its answers; it sends none where this is 0; slow_s: before an answer."""
+    """A webhook that keeps what it takes. status: its answers; it sends none where this is 0; refused: a status for some messages;
+    slow_s: before an answer.
+    """
 
     def __init__(self) -> None:
         self.taken: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.status, self.slow_s, self.url = 200, 0.0, ""
+        self.refused: Callable[[dict[str, Any]], int] = lambda message: 0
+        self.headers: dict[str, str] = {}
         hook = self
 
         class Handler(Quiet):
@@ -96,9 +100,11 @@ class Hook:
                 hook.paths.append(self.path)
                 hook.taken.append(said)
                 time.sleep(hook.slow_s)
-                if hook.status:
-                    self.send_response(hook.status)
+                if status := hook.refused(said) or hook.status:
+                    self.send_response(status)
                     self.send_header("Location", "/elsewhere")
+                    for name, value in hook.headers.items():
+                        self.send_header(name, value)
                     self.end_headers()
 
         self.handler = Handler
@@ -404,6 +410,108 @@ def test_a_clock_that_was_set_back_keeps_nothing_from_being_sent(
     assert controller.state["waiting"] == []
 
 
+def of_job(name: str, status: int) -> Callable[[dict[str, Any]], int]:
+    return lambda message: status if message["job"] == name else 0
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_message_that_a_hook_will_never_take_is_given_up_and_keeps_no_other(
+    status: int, controller: Controller, api: Api, hooks: dict[str, Hook], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two accounts have the default's URL."""
+    controller.config["names"].append("language")
+    hooks["default"].refused = of_job("a", status)
+    api.workloads = [ended("a", account="vision"), ended("b", account="vision"), ended("c", account="language")]
+    controller.round()
+    assert hooks["default"].jobs == [("end", "a"), ("end", "b"), ("end", "c")]
+    assert controller.state["waiting"] == []
+    assert controller.metrics['bringup_notices_dropped{hook="account:vision"}'] == 1
+    assert controller.metrics['bringup_notices_failing_since_seconds{hook="account:vision"}'] == 0
+    assert f"account:vision: status {status}" in capsys.readouterr().err
+
+
+def test_a_hook_that_fails_with_one_accounts_message_takes_those_of_others(
+    controller: Controller, api: Api, hooks: dict[str, Hook]
+) -> None:
+    controller.config["names"].append("language")
+    hooks["default"].refused = of_job("a", 500)
+    api.workloads = [ended("a", account="vision"), ended("c", account="language")]
+    controller.round()
+    assert [one["event"]["job"] for one in controller.state["waiting"]] == ["a"]
+    assert controller.metrics['bringup_notices_failing_since_seconds{hook="account:language"}'] == 0
+
+
+@pytest.mark.parametrize(("after", "waited_s"), [("40", 45), ("", 15), ("soon", 15), ("100000", 300)])
+def test_a_hook_that_wants_no_more_for_a_while_is_left_alone_and_is_not_failing(
+    after: str,
+    waited_s: int,
+    controller: Controller,
+    api: Api,
+    hooks: dict[str, Hook],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 15)
+    monkeypatch.setattr(module, "RETRY_MAX_S", 300)
+    begin, clock = time.time(), [0.0]
+    monkeypatch.setattr(module.time, "time", lambda: begin + clock[0])
+    controller.config["names"].append("language")
+    hooks["default"].status, hooks["default"].headers = 429, {"Retry-After": after} if after else {}
+    api.workloads = [ended("a", account="vision"), ended("b", account="language")]
+    controller.round()
+    assert len(hooks["default"].taken) == 1, "the second account's is not tried"
+    assert controller.state["failing"] == {}
+    hooks["default"].status = 200
+    while len(hooks["default"].taken) == 1 and clock[0] < 900:
+        clock[0] += 15
+        controller.round()
+    assert (clock[0], hooks["default"].jobs) == (waited_s, [("end", "a"), ("end", "a"), ("end", "b")])
+
+
+def test_a_hook_that_takes_too_few_is_failing_after_a_while(
+    controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_MAX_S", 300)
+    begin, clock = time.time(), [0.0]
+    monkeypatch.setattr(module.time, "time", lambda: begin + clock[0])
+    hooks["research"].status = 429
+    api.workloads = [ended("a")]
+    found = []
+    for clock[0] in (0.0, 250.0, 400.0):
+        controller.round()
+        found.append(controller.metrics['bringup_notices_failing_since_seconds{hook="account:research"}'])
+    assert found == [0, 0, pytest.approx(begin, abs=1)]
+
+
+def test_many_accounts_of_one_url_have_a_message_each(controller: Controller, api: Api, hooks: dict[str, Hook]) -> None:
+    names = [f"team-{number}" for number in range(30)]
+    controller.config["names"] += names
+    api.workloads = [ended(f"{job}-{name}", account=name) for name in names for job in ("a", "b", "c")]
+    controller.round()
+    assert [one["account"] for one in hooks["default"].taken] == names
+    assert {one["event"] for one in hooks["default"].taken} == {"several"}
+
+
+def test_a_hook_that_nothing_waits_for_is_no_more_failing(
+    controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks["research"].status = 500
+    api.workloads = [ended("a")]
+    controller.round()
+    monkeypatch.setattr(module, "KEPT_S", 0)
+    controller.round()
+    assert controller.metrics['bringup_notices_failing_since_seconds{hook="account:research"}'] == 0
+    assert controller.metrics['bringup_notices_dropped{hook="account:research"}'] == 1
+
+
+def test_a_message_of_many_is_short_enough_for_chat_programs(
+    controller: Controller, api: Api, hooks: dict[str, Hook]
+) -> None:
+    api.workloads = [ended(f"{'j' * 60}-{number}", "Failed", message="m" * 1000) for number in range(50)]
+    controller.round()
+    (told,) = hooks["research"].taken
+    assert len(told["text"]) < 5000
+
+
 def test_a_slow_hook_holds_up_no_other_and_is_given_up_in_time(
     controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,10 +559,9 @@ def test_many_events_of_an_account_are_one_message(controller: Controller, api: 
     assert (told["event"], told["account"], told["counts"]) == ("several", "research", {"end": 990, "fail": 10})
     assert [one["job"] for one in told["events"]] == [
         *(f"bad-{number}" for number in range(10)),
-        *(f"job-{number}" for number in range(10)),
     ], "failures are named first"
     assert told["text"].splitlines()[0] == "research: 1000 events: 990 end, 10 fail"
-    assert told["text"].splitlines()[-1] == "and 980 more"
+    assert told["text"].splitlines()[-1] == "and 990 more"
     assert hooks["default"].jobs == [("end", "b")]
     assert controller.state["waiting"] == []
 
@@ -475,15 +582,16 @@ def test_what_was_taken_is_noted_at_once_and_the_rest_is_sent_later(
     real, posts, over = module.post, list[str](), threading.Event()
     seen: list[list[str]] = []
 
-    def hangs(url: str, content: bytes) -> str:
+    def hangs(url: str, content: bytes) -> Any:
         posts.append(url)
         if len(posts) < 3:
-            return str(real(url, content))
+            return real(url, content)
         time.sleep(0.2)  # the second one is noted meanwhile
         seen.append([one["event"]["job"] for one in controller.state["waiting"]])
         over.wait(MAX_S)
-        return "given up"
+        return module.Taken("given up")
 
+    monkeypatch.setattr(module, "SAVE_S", 0)
     monkeypatch.setattr(module, "post", hangs)
     monkeypatch.setattr(module, "SEND_ALL_S", 0.3)
     monkeypatch.setattr(module, "SEND_S", 0.3)
@@ -584,6 +692,49 @@ def test_an_api_server_that_is_away_does_not_keep_messages_from_being_sent(
     controller.round()
     assert hooks["research"].jobs == [("end", "a")] * 2
     assert controller.state["waiting"] == []
+
+
+def test_a_round_in_which_a_list_was_not_read_is_none(
+    controller: Controller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = controller.metrics["bringup_notices_round_seconds"]
+    for status in (403, 404, 503):
+        api.broken = (status, b"{}")
+        controller.round()
+        assert controller.metrics["bringup_notices_round_seconds"] == before, status
+    api.broken = None
+    controller.round()
+    assert controller.metrics["bringup_notices_round_seconds"] > before
+
+
+def test_without_kueue_nodes_are_told_and_the_round_counts(
+    controller: Controller, api: Api, hooks: dict[str, Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (controller.folder / "state.json").unlink()
+    real = module.ask
+
+    def ask(port: int, path: str, pki: Path) -> bytes:
+        if path.startswith(module.WORKLOADS):
+            raise module.MissingError("the server could not find the requested resource")
+        return bytes(real(port, path, pki))
+
+    monkeypatch.setattr(module, "ask", ask)
+    controller.round()
+    api.nodes = [node("gpu001"), node("gpu002")]
+    controller.round()
+    assert hooks["operators"].jobs == [("node-return", "gpu002")]
+    assert controller.metrics["bringup_notices_round_seconds"] > 0
+    monkeypatch.setattr(module, "ask", real)
+    api.workloads = [ended("before")]
+    controller.round()
+    assert hooks["research"].taken == [], "what ended before the first look is no news"
+
+
+def test_a_configuration_that_was_never_good_is_a_round_that_never_was(controller: Controller) -> None:
+    (controller.folder / "notices.prom").unlink()
+    controller.config["default"] = "ftp://chat.example/"
+    controller.round(code=1)
+    assert controller.metrics == {"bringup_notices_round_seconds": 0}
 
 
 @pytest.mark.parametrize(

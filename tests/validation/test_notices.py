@@ -126,7 +126,7 @@ class Site:
 def said_by(site: Site, plan: Plan) -> dict[str, Any]:
     said = facts.ask(plan, site.call, site.controller, site.back, site.sleep, site.clock)
     assert (site.jobs, site.classes) == ({}, set()), "nothing is left"
-    assert (site.acts[0], site.acts[-1]) == ("listen", "stop")
+    assert (site.acts[:2], site.acts[-1]) == (["stop", "listen"], "stop")
     return {"notices": said}
 
 
@@ -143,14 +143,14 @@ def test_each_event_is_heard_once_and_in_time(plan: Plan) -> None:
 @pytest.mark.parametrize("times", [0, 2])
 def test_an_event_that_is_not_heard_or_heard_twice_is_found(plan: Plan, event: str, what: str, times: int) -> None:
     problems = notices.told(said_by(Site(told={event: times}), plan), plan)[1]
-    assert problems == [f"{event} of {what} arrived {times} times, expected 1"]
+    assert problems == [f"{event} of {what} arrived {times} times, expected 1: {notices.LOOK}"]
 
 
 def test_a_notice_that_comes_too_late_is_found(plan: Plan) -> None:
     site = Site()
     site.delay_s = 65.0
     problems = notices.told(said_by(site, plan), plan)[1]
-    assert problems == ["a notice arrived after 65 s, expected within 60 s"]
+    assert problems == [f"a notice arrived after 65 s, expected within 60 s: {notices.LOOK}"]
 
 
 def test_a_kueue_that_does_not_evict_proves_nothing(plan: Plan) -> None:
@@ -168,7 +168,7 @@ def test_what_was_not_so_is_found(plan: Plan) -> None:
     first = said["notices"]["heard"][0]
     for more, problem in (
         ({"event": "stop", "job": facts.TAKES, "node": ""}, f"stop of {facts.TAKES} arrived and was not so"),
-        ({"id": first["id"], "node": "gpu001", "job": ""}, "an id arrived twice"),
+        ({"id": first["id"], "node": "gpu001", "job": ""}, f"an id arrived twice: {notices.LOOK}"),
         (
             {"event": "end", "job": facts.ENDS, "node": "", "account": "research"},
             f"{facts.ENDS} is said to be of research",
@@ -198,7 +198,7 @@ def test_the_gate_judges_the_raw_output(plan: Plan) -> None:
     assert again("S164.measured", said, plan) == []
     heard = said["notices"]["heard"][1:]
     assert again("S164.measured", {"notices": {**said["notices"], "heard": heard}}, plan) == [
-        "node-return of gpu004 arrived 0 times, expected 1"
+        f"node-return of gpu004 arrived 0 times, expected 1: {notices.LOOK}"
     ]
     assert again("S164.applied", {"files": {"ctl01": found()}}, plan) == []
     assert again("S164.applied", {"files": {}}, plan) == ["ctl01 was not asked"]
@@ -249,7 +249,7 @@ def test_a_controller_as_planned_passes(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"timer": "inactive"}, "bringup-notices.timer is inactive and enabled, expected active and enabled"),
+        ({"timer": "inactive"}, f"bringup-notices.timer is inactive and enabled, expected it to run: {notices.AGAIN}"),
         ({"result": "exit-code"}, "bringup-notices.service ended with exit-code"),
         ({"round_age_s": None}, "its last round was never"),
         ({"round_age_s": 500.0}, "its last round was 500 s ago"),
@@ -261,9 +261,9 @@ def test_a_controller_as_planned_passes(plan: Plan) -> None:
         ),
         (
             {"files": {**found()["files"], facts.CONFIG: {"mode": "0644", "uid": 0}}},
-            "/etc/bringup/notices.json has mode 0644 and user 0, expected 0600 and root",
+            f"/etc/bringup/notices.json has mode 0644 and user 0, expected 0600 and root: {notices.AGAIN}",
         ),
-        ({"files": {**found()["files"], facts.STATE: None}}, "no /var/lib/bringup-notices"),
+        ({"files": {**found()["files"], facts.STATE: None}}, f"no /var/lib/bringup-notices: {notices.AGAIN}"),
     ],
 )
 def test_a_controller_that_differs_is_found(plan: Plan, more: dict[str, Any], problem: str) -> None:

@@ -29,7 +29,7 @@ SEEN_S = 180.0
 """Until Prometheus has a change: 60 s between two lists of pods (role kubernetes_metrics, kubernetes_metrics_interval_s), a scrape
 and an evaluation of telemetry_interval_s. The rest is for a busy machine, a choice of ours."""
 HOLD_S = 30.0
-"""How long the Job runs on once it is seen."""
+"""How long the Job runs on once it is seen. A choice of ours."""
 POLL_S = 5.0
 
 

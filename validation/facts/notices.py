@@ -72,7 +72,7 @@ def at(plan: Plan, name: str = "") -> At:
         said = host.program(PROGRAM, dict(request), python=python, budget_s=budget_s, operation=what)
         if not isinstance(said, Mapping) or "error" in said:
             seen = str(said.get("error")) if isinstance(said, Mapping) else "none"
-            step = "systemctl status bringup-notices.timer there"
+            step = "systemctl status bringup-notices.timer there; ss -ltnp says who listens"
             raise BadAnswer(host.name, what, "an answer", answers.line(seen[:200]), step)
         return said
 
@@ -123,6 +123,8 @@ def ask(
 def listening(on_controller: At) -> Iterator[None]:
     """A listener on the controller while the body runs."""
     port = urlsplit(NOTICES_DRILL).port
+    with contextlib.suppress(DeviceError):  # one that an earlier trial left
+        on_controller({"act": "stop", "port": port})
     on_controller({"act": "listen", "port": port, "budget_s": LISTEN_S})
     try:
         yield

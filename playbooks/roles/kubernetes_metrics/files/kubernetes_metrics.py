@@ -50,14 +50,15 @@ PODS = "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucce
 PAGE, PODS_MAX = 500, 50_000
 """Pods that are asked for at once, some 3 MB, and in all: 50 for each of 1,000 nodes. One page is read at a time."""
 PODS_S = 45
-"""For all pages, within the two minutes of the unit."""
+"""For all pages, within the two minutes of the unit. A choice of ours."""
 VENDOR = "nvidia.com/"
 USER = "bringup.local/user"
 """Annotation that the API server writes (platform layer, submitter.py)."""
 USER_MAX = 200
-"""Characters of a name of a user, which Kubernetes does not bound; a longer one is cut."""
+"""Characters of a name of a user, which Kubernetes does not bound; a longer one is cut. A choice of ours."""
 USED_MAX = 2_000
-"""Series of GPUs in use. Of more, the smallest are counted without their user."""
+"""Series of GPUs in use: a quarter of those that one question about a day may be about (validation/facts/usage.py). Of more, the
+smallest are counted without their user."""
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,252}")
 """Names and reasons of the API: what is another text is none of them."""
 THOUSANDS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}

@@ -14,10 +14,11 @@ It asks the API server of this machine for Kueue's workloads and for nodes, and 
     requeue          Kueue evicted a workload and queues it again, with its reason; Kueue's counts of evictions tell
     stop             Kueue evicted a workload and does not queue it again
     node-return      a node was tainted, cordoned or not Ready, and is none of it any more
-Each event is in the state before it is sent, and out of it when its hook has answered with a status of 2xx. It is sent again only
-where the program ends between these two, or a hook takes it and does not answer; then with the same `id`. At the first start, and
-where the state cannot be read, what is there already is no event. A message is JSON: `text`, which chat programs show, and fields
-of the event. More than AT_ONCE events of an account are one message. Standard library only.
+Each event is in the state before it is sent, and out of it when its hook has answered with a status of 2xx, or that it will never
+take that message (REFUSES). It is sent again only where the program ends between these two, or a hook takes it and does not answer;
+then with the same `id`. At the first start, and where the state cannot be read, what is there already is no event. A message is
+JSON: `text`, which chat programs show, and fields of the event. Where more than AT_ONCE events wait for one URL, those of an
+account are one message. Standard library only.
 """
 
 import argparse
@@ -32,26 +33,28 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+# Where nothing else is said, these are choices of ours.
 CALL_S = 10
 """For each call to the API server: connecting, and each read."""
 ASK_S = 60
-"""For all calls of a round."""
-PAGE, PAGE_MAX, BODY_MAX = 500, 2000, 64 << 20
+"""For each list: 20 pages of 10,000 workloads take some seconds."""
+PAGE, PAGE_MAX, BODY_MAX = 500, 200, 64 << 20
 """Objects of an answer, answers of a list, and bytes of an answer: 500 nodes of 25 kB, with all their images, are 13 MB."""
 SEND_S, SEND_ALL_S = 5, 30
-"""For connecting to a hook and each read from it, and for all hooks of a round."""
+"""For connecting to a hook and each read from it, and for all hooks of a round. A hook that takes a message later gets it twice."""
 SENDERS = 32
-"""Hooks that are sent to at the same time."""
+"""URLs that are sent to at the same time."""
 AT_ONCE = 10
-"""Events of an account that are sent one by one; more are one message."""
-NAMED = 20
-"""Events that such a message names."""
+"""Events for one URL that are sent one by one; of more, those of each account are one message. Slack takes one a second
+(https://docs.slack.dev/apis/web-api/rate-limits)."""
+NAMED, NAMED_MESSAGE_MAX = 10, 100
+"""Events that such a message names, and how much of their texts: 5,000 characters are too many for some chat programs."""
 RETRY_S, RETRY_MAX_S = 15, 300
 """From a failed message to the next try: as long as the hook has failed already, between these two."""
 KEPT_S, DRILL_KEPT_S = 86_400, 600
@@ -59,6 +62,11 @@ KEPT_S, DRILL_KEPT_S = 86_400, 600
 WAITING_MAX = 10_000
 """Events that wait for one hook; the oldest go beyond it."""
 MESSAGE_MAX = 300
+SAVE_S = 1.0
+"""Between two writings of the state while messages are sent."""
+REFUSES = (400, 413, 415, 422)
+"""Statuses of a hook that will never take this message, but others."""
+BUSY = 429
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta1/workloads"
 NODES = "/api/v1/nodes"
 OUT_OF_SERVICE = "bringup.local/out-of-service"
@@ -91,22 +99,25 @@ class ConfigError(Exception):
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------------------
-def listed(port: int, path: str, pki: Path) -> list[Any]:
-    """All objects of a list, page by page; AskError for anything else."""
+class MissingError(AskError):
+    """The API server knows no such kind."""
+
+
+def listed(port: int, path: str, pki: Path) -> Iterator[Any]:
+    """All objects of a list, one page in memory; AskError for anything else, perhaps after some objects."""
     end = time.monotonic() + ASK_S
-    items: list[Any] = []
     go_on = ""
     for _ in range(PAGE_MAX):
         more = f"&continue={quote(go_on, safe='')}" if go_on else ""
         body = ask(port, f"{path}?limit={PAGE}{more}", pki)
         try:
             page = json.loads(body)
-            items += page["items"]
-            go_on = str((page.get("metadata") or {}).get("continue") or "")
+            items, go_on = list(page["items"]), str((page.get("metadata") or {}).get("continue") or "")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise AskError(f"{path}: no list ({type(error).__name__})") from None
+        yield from items
         if not go_on:
-            return items
+            return
         if time.monotonic() > end:
             raise AskError(f"{path}: not read within {ASK_S} s")
     raise AskError(f"{path}: more than {PAGE_MAX} pages")
@@ -126,7 +137,8 @@ def ask(port: int, path: str, pki: Path) -> bytes:
     except (OSError, http.client.HTTPException) as error:
         raise AskError(f"{shown}: {error}") from None
     if answer.status != http.client.OK:
-        raise AskError(f"{shown}: status {answer.status}: {plain(body[:200].decode(errors='replace'))}")
+        kind = MissingError if answer.status == http.client.NOT_FOUND else AskError
+        raise kind(f"{shown}: status {answer.status}: {plain(body[:200].decode(errors='replace'))}")
     if len(body) > BODY_MAX:
         raise AskError(f"{shown}: more than {BODY_MAX} bytes")
     return body
@@ -194,12 +206,13 @@ def why_out(one: dict[str, Any]) -> str:
 # ---- what is new -----------------------------------------------------------------------------------------------------
 def nothing_known() -> dict[str, Any]:
     """The state of the first start. workloads: {uid: [whether finished, {reason: evictions}]}; nodes: {name: why out}; waiting:
-    [{"to": hook, "event": …, "since": Unix time}]; failing: {hook: [since when, not before]}; dropped: {hook: events}.
+    [{"to": hook, "event": …, "since": Unix time}]; failing: {hook: [since when, not before]}; dropped: {hook: events}; busy:
+    {digest of a URL: not before}; asked: when both lists were read.
     """
-    return {"workloads": None, "nodes": None, "waiting": [], "failing": {}, "dropped": {}}
+    return {"workloads": None, "nodes": None, "waiting": [], "failing": {}, "dropped": {}, "busy": {}, "asked": 0.0}
 
 
-def of_workloads(state: dict[str, Any], items: list[Any], now: float) -> list[Event]:
+def of_workloads(state: dict[str, Any], items: Iterable[Any], now: float) -> list[Event]:
     """Events of workloads since the state, which is brought up to date. What cannot be read stays as it was known."""
     known, first = state["workloads"] or {}, state["workloads"] is None
     new: dict[str, Any] = {}
@@ -251,7 +264,7 @@ def _finished(uid: str, about: dict[str, str], said: dict[str, Any], now: float)
         yield event(f"{uid} finished", kind, at, reason=reason, message=plain(said.get("message")), **about)
 
 
-def of_nodes(state: dict[str, Any], items: list[Any], now: float) -> list[Event]:
+def of_nodes(state: dict[str, Any], items: Iterable[Any], now: float) -> list[Event]:
     """Nodes that are back in service since the state, which is brought up to date."""
     known = state["nodes"]
     new: dict[str, str] = {}
@@ -323,8 +336,11 @@ def dropped(state: dict[str, Any], config: dict[str, Any], now: float) -> None:
             print(f"{to}: {gone} events were given up", file=sys.stderr)
         left += kept
     state["waiting"] = left
-    for name in ("failing", "dropped"):
-        state[name] = {to: value for to, value in state[name].items() if to in hooks}
+    state["dropped"] = {to: count for to, count in state["dropped"].items() if to in hooks}
+    # a hook that nothing waits for is not failing
+    waits = {one["to"] for one in left}
+    state["failing"] = {to: times for to, times in state["failing"].items() if to in waits}
+    state["busy"] = {url: after for url, after in state["busy"].items() if now < after <= now + RETRY_MAX_S}
 
 
 # ---- what is sent ----------------------------------------------------------------------------------------------------
@@ -342,7 +358,7 @@ def text_of(one: Event) -> str:
     }[one["event"]]
 
 
-def messages(events: list[Event]) -> list[tuple[list[str], bytes]]:
+def messages(events: list[Event], one_by_one: bool) -> list[tuple[list[str], bytes]]:
     """(ids of events, body) of each message to one hook. Events of nodes have no account, and are one group as well."""
     made: list[tuple[list[str], bytes]] = []
     groups: dict[str, list[Event]] = {}
@@ -350,13 +366,16 @@ def messages(events: list[Event]) -> list[tuple[list[str], bytes]]:
         groups.setdefault(one["account"], []).append(one)
     for account, own in groups.items():
         ids = [one["id"] for one in own]
-        if len(own) <= AT_ONCE:
+        if one_by_one or len(own) == 1:
             made += [([one["id"]], body({"text": text_of(one), **one})) for one in own]
             continue
         counts: dict[str, int] = {}
         for one in own:
             counts[one["event"]] = counts.get(one["event"], 0) + 1
-        named = sorted(own, key=lambda one: one["event"] == "end")[:NAMED]
+        named = [
+            {**one, "message": one["message"][:NAMED_MESSAGE_MAX]}
+            for one in sorted(own, key=lambda one: one["event"] == "end")[:NAMED]
+        ]
         lines = [
             f"{account or 'Nodes'}: {len(own)} events: "
             + ", ".join(f"{count} {kind}" for kind, count in counts.items()),
@@ -372,8 +391,22 @@ def body(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode()
 
 
-def post(url: str, content: bytes) -> str:
-    """'' where a hook took a message, or why it did not, without its URL. Redirections are not followed."""
+class Taken(NamedTuple):
+    """What came of a message. why: '' where the hook took it, and without its URL else. refused: it never will. busy_s: it wants no
+    other one before. away: no other message to this URL fares better now.
+    """
+
+    why: str = ""
+    refused: bool = False
+    busy_s: float = 0.0
+    away: bool = False
+
+
+REFUSED, NOT_IN_TIME = "nothing listens there", f"not all sent within {SEND_ALL_S} s"
+
+
+def post(url: str, content: bytes) -> Taken:
+    """Send a message. Redirections are not followed."""
     try:
         parts = urlsplit(url)
         host = str(parts.hostname)
@@ -387,21 +420,25 @@ def post(url: str, content: bytes) -> str:
         with contextlib.closing(connection):
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path, content, {"Content-Type": "application/json", "User-Agent": "bringup"})
-            status = connection.getresponse().status
+            answer = connection.getresponse()
     except ConnectionRefusedError:
-        return REFUSED
+        return Taken(REFUSED, away=True)
     except (OSError, http.client.HTTPException, ValueError) as error:
         # the text of some errors has the URL or a part of it
         said = error.strerror if isinstance(error, OSError) and error.errno else ""
-        return f"{type(error).__name__} {said or ''}".strip()
-    return "" if 200 <= status < 300 else f"status {status}"
-
-
-REFUSED, NOT_IN_TIME = "nothing listens there", f"not all sent within {SEND_ALL_S} s"
+        return Taken(f"{type(error).__name__} {said or ''}".strip(), away=True)
+    if 200 <= answer.status < 300:
+        return Taken()
+    why = f"status {answer.status}"
+    if answer.status == BUSY:
+        after = answer.headers.get("Retry-After") or ""
+        wanted = int(after) if re.fullmatch("[0-9]{1,6}", after) else RETRY_S
+        return Taken(why, busy_s=min(max(wanted, 1), RETRY_MAX_S), away=True)
+    return Taken(why, refused=answer.status in REFUSES)
 
 
 def send(state: dict[str, Any], config: dict[str, Any], now: float, save: Callable[[], None]) -> None:
-    """Send what waits, as far as hooks take it within SEND_ALL_S. The state is saved after each message that was taken."""
+    """Send what waits, as far as hooks take it within SEND_ALL_S. The state is saved while they do, and at the end."""
     hooks = hooks_of(config)
     by_hook: dict[str, list[Event]] = {}
     for one in state["waiting"]:
@@ -411,7 +448,8 @@ def send(state: dict[str, Any], config: dict[str, Any], now: float, save: Callab
     # hooks of one URL are one after the other, those that work first
     by_url: dict[str, list[str]] = {}
     for to in sorted(by_hook, key=lambda to: to in state["failing"]):
-        by_url.setdefault(hooks[to], []).append(to)
+        if not now < state["busy"].get(digest(hooks[to]), 0) <= now + RETRY_MAX_S:
+            by_url.setdefault(hooks[to], []).append(to)
     tasks: queue.SimpleQueue[tuple[str, list[str]]] = queue.SimpleQueue()
     results: Results = queue.SimpleQueue()
     for task in by_url.items():
@@ -427,7 +465,7 @@ def send(state: dict[str, Any], config: dict[str, Any], now: float, save: Callab
     for _ in range(min(SENDERS, len(by_url))):
         # one that hangs beyond all limits does not keep the program
         threading.Thread(target=work, daemon=True).start()
-    under_way = len(by_url)
+    under_way, saved = len(by_url), time.monotonic()
     while under_way:
         try:
             result = results.get(timeout=max(0.0, end + SEND_S - time.monotonic()))
@@ -435,43 +473,60 @@ def send(state: dict[str, Any], config: dict[str, Any], now: float, save: Callab
             break
         if result is None:
             under_way -= 1
-        else:
-            _note(state, *result, now, save)
+            continue
+        to, ids, taken = result
+        _note(state, to, ids, taken, hooks[to], now)
+        if time.monotonic() - saved > SAVE_S:
+            save()
+            saved = time.monotonic()
     if under_way:
         left = {(one["to"], one["event"]["id"]) for one in state["waiting"]}
-        for to, events in by_hook.items():
-            if any((to, one["id"]) in left for one in events) and state["failing"].get(to, (0, 0))[1] <= now:
-                _note(state, to, [], NOT_IN_TIME, now, save)
+        for tos in by_url.values():
+            for to in tos:
+                waits = any((to, one["id"]) in left for one in by_hook[to])
+                if waits and state["failing"].get(to, (0, 0))[1] <= now:
+                    _note(state, to, [], Taken(NOT_IN_TIME), hooks[to], now)
+    save()
 
 
 def _send_to(url: str, hooks: list[str], by_hook: dict[str, list[Event]], results: "Results", end: float) -> None:
-    """Send to the hooks of one URL until it fails, or the time is up."""
-    why = ""
+    """Send to the hooks of one URL until nobody answers there, or the time is up. Another failure is that of its hook alone."""
+    few = sum(len(by_hook[to]) for to in hooks) <= AT_ONCE
+    away = Taken()
     for to in hooks:
-        for ids, content in messages(by_hook[to]):
-            why = why or (NOT_IN_TIME if time.monotonic() > end else post(url, content))
-            results.put((to, ids, why))
-            if why:
+        for ids, content in messages(by_hook[to], few):
+            late = time.monotonic() > end
+            taken = away if away.why else Taken(NOT_IN_TIME, away=True) if late else post(url, content)
+            away = taken if taken.away else away
+            results.put((to, ids, taken))
+            if taken.why and not taken.refused:
                 break
+        if away.busy_s:
+            return  # the others have not failed
 
 
-Results = queue.SimpleQueue[tuple[str, list[str], str] | None]
-"""Of the senders: hook, ids of the events of a message, and why it was not taken; None at the end of a URL."""
+Results = queue.SimpleQueue[tuple[str, list[str], Taken] | None]
+"""Of the senders: hook, ids of the events of a message, and what came of it; None at the end of a URL."""
 
 
-def _note(state: dict[str, Any], to: str, ids: list[str], why: str, now: float, save: Callable[[], None]) -> None:
+def _note(state: dict[str, Any], to: str, ids: list[str], taken: Taken, url: str, now: float) -> None:
     """What came of a message."""
-    if to == DRILL and why == REFUSED:
+    if to == DRILL and taken.why == REFUSED:
         state["waiting"] = [one for one in state["waiting"] if one["to"] != DRILL]
-    elif not why:
+        return
+    if taken.why:
+        print(f"{to}: {taken.why}", file=sys.stderr)
+    if taken.busy_s:
+        state["busy"][digest(url)] = now + taken.busy_s
+    elif not taken.why or taken.refused:
         gone = set(ids)
         state["waiting"] = [one for one in state["waiting"] if one["to"] != to or one["event"]["id"] not in gone]
         state["failing"].pop(to, None)
+        if taken.refused and to != DRILL:
+            state["dropped"][to] = state["dropped"].get(to, 0) + len(gone)
     else:
         since = state["failing"].get(to, (now, 0))[0]
         state["failing"][to] = [since, now + min(max(RETRY_S, now - since), RETRY_MAX_S)]
-        print(f"{to}: {why}", file=sys.stderr)
-    save()
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -529,6 +584,8 @@ def sound(found: dict[str, Any]) -> dict[str, Any]:
         ],
         "failing": {word(to): [float(since), float(after)] for to, (since, after) in found["failing"].items()},
         "dropped": {word(to): int(count) for to, count in found["dropped"].items()},
+        "busy": {word(url): float(after) for url, after in found["busy"].items()},
+        "asked": float(found["asked"]),
     }
 
 
@@ -550,34 +607,56 @@ def write(path: Path, text: str, mode: int) -> None:
 
 
 def rendered(state: dict[str, Any], config: dict[str, Any], now: float) -> str:
-    """What alerts judge, in Prometheus' text format."""
-    waiting: dict[str, int] = {}
+    """What alerts judge, in Prometheus' text format. A hook fails that answers so, or that takes what waits for it too slowly."""
+    waiting: dict[str, list[float]] = {}
     for one in state["waiting"]:
-        waiting[one["to"]] = waiting.get(one["to"], 0) + 1
+        waiting.setdefault(one["to"], []).append(one["since"])
+
+    def failing_since(to: str) -> float:
+        oldest = min(waiting.get(to, [now]))
+        since: float = state["failing"][to][0] if to in state["failing"] else oldest
+        return since if to in state["failing"] or now - oldest > RETRY_MAX_S else 0
+
     hooks = [to for to in hooks_of(config) if to != DRILL]
     series: dict[str, dict[str, float]] = {
-        "bringup_notices_waiting": {to: waiting.get(to, 0) for to in hooks},
-        "bringup_notices_failing_since_seconds": {to: state["failing"].get(to, (0, 0))[0] for to in hooks},
+        "bringup_notices_waiting": {to: len(waiting.get(to, ())) for to in hooks},
+        "bringup_notices_failing_since_seconds": {to: failing_since(to) for to in hooks},
         "bringup_notices_dropped": {to: state["dropped"].get(to, 0) for to in hooks},
     }
-    lines = ["# TYPE bringup_notices_round_seconds gauge", f"bringup_notices_round_seconds {now:.3f}"]
+    lines = [ROUND_TYPE, f"{ROUND} {state['asked']:.3f}"]
     for name, values in series.items():
         lines += [f"# TYPE {name} gauge", *(f'{name}{{hook="{to}"}} {value:.15g}' for to, value in values.items())]
     return "\n".join(lines) + "\n"
 
 
+ROUND = "bringup_notices_round_seconds"
+"""When both lists were read and compared; 0 before the first time."""
+ROUND_TYPE = f"# TYPE {ROUND} gauge"
+
+
+def look(state: dict[str, Any], config: dict[str, Any], port: int, pki: Path, now: float) -> bool:
+    """Ask for both lists and let what is new wait; whether both were read. One that is not read keeps nothing from the other."""
+    read = True
+    for path, compare in ((WORKLOADS, of_workloads), (NODES, of_nodes)):
+        try:
+            put(state, compare(state, listed(port, path, pki), now), config, now)
+        except MissingError as error:
+            print(f"API server: {error}", file=sys.stderr)
+            # before Kueue is installed there are no workloads
+            read = read and path == WORKLOADS and state["workloads"] is None
+        except AskError as error:
+            print(f"API server: {error}", file=sys.stderr)
+            read = False
+    return read
+
+
 def round_of(config: dict[str, Any], state: dict[str, Any], port: int, pki: Path, save: Callable[[], None]) -> None:
     """Ask, note what is new, and send what waits."""
     now = time.time()
-    try:
-        items, nodes = listed(port, WORKLOADS, pki), listed(port, NODES, pki)
-    except AskError as error:
-        print(f"API server: {error}", file=sys.stderr)
-    else:
-        put(state, [*of_workloads(state, items, now), *of_nodes(state, nodes, now)], config, now)
+    if look(state, config, port, pki, now):
+        state["asked"] = now
     dropped(state, config, now)
-    if state["workloads"] is not None:
-        save()
+    save()
     send(state, config, now, save)
 
 
@@ -594,6 +673,8 @@ def main(argv: list[str]) -> int:
         config = configured(given.config)
     except ConfigError as error:
         print(error, file=sys.stderr)
+        if not given.metrics.exists():
+            write(given.metrics, f"{ROUND_TYPE}\n{ROUND} 0\n", 0o644)
         return 1
     state = kept(given.state)
     round_of(config, state, given.api_port, given.pki, lambda: write(given.state, json.dumps(state), 0o600))

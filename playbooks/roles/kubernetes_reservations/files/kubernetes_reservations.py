@@ -124,7 +124,7 @@ def _message(said: Any) -> str:
 
 
 def note(path: Path, went_well: bool) -> None:
-    """The time of a run that went well; where one did not, that there has been none, and else nothing. Node exporter reads *.prom."""
+    """The time of a run that went well; of another one nothing, or that there has been none yet. Node exporter reads *.prom."""
     if not went_well and path.exists():
         return
     new = path.with_name(f".{path.name}.new")
