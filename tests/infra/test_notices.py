@@ -23,6 +23,7 @@ from infra.kube.certificates import CLIENT, issue, load, private
 from infra.kube.trial import Trial, lasting, trial
 from infra.toolchain.control_plane import programs
 from infra.toolchain.controllers import controllers
+from network.drivers.errors import BadAnswer
 from tests.plans import plan_of
 from tests.playbooks.support import PLAYBOOKS
 from tests.playbooks.support import load as program
@@ -55,7 +56,8 @@ def on_controller(request: Mapping[str, Any]) -> Any:
         [sys.executable, "-I", str(DRILL), json.dumps(request)], capture_output=True, text=True, timeout=30, check=True
     )
     said = json.loads(done.stdout)
-    assert "error" not in said, said
+    if "error" in said:
+        raise BadAnswer("ctl01", request["act"], "an answer", said["error"], "none")
     return said
 
 
